@@ -1,0 +1,134 @@
+// The contract: what a key/value cache of one transformer layer does. Two implementations satisfy it,
+// kvcert::reference::LayerKvCache (to be read) and kvcert::optimized::LayerKvCache (to be shipped).
+//
+// Layout is head-major: each KV head holds one contiguous run of rows [position][head_dim]. Notation:
+//
+//   KVH  num_kv_heads       HD  head_dim        T  seq_len, positions appended and not taken back
+//   n    query heads of one call, all of the same KV group
+//
+// Every fallible call returns Result; a call that fails changes nothing, bit for bit. Nothing asserts, aborts or has
+// undefined behaviour on any argument. Inputs may be views of the layer itself. An output overlaps neither another
+// output, nor an input, nor the layer (invalid_argument). A mutating call invalidates views. Const calls may run on
+// several threads at once. The bits of every result are fixed by docs/arithmetic.md.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <vector>
+
+#include "kvcert/error.hpp"
+#include "kvcert/geometry.hpp"
+#include "kvcert/query.hpp"
+#include "kvcert/wire.hpp"
+
+namespace kvcert {
+
+/// One flag per KV head, nonzero = alive; or empty = all alive.
+using Alive = std::span<const std::uint8_t>;
+
+/// A model of this concept is a copyable value; a copy is independent of its original. (Copying throws std::bad_alloc
+/// as containers do; snapshot() reports out_of_memory instead.)
+template <class C>
+concept LayerCache = std::copyable<C> && std::copyable<typename C::Snapshot> &&
+    requires(C cache, const C layer, const typename C::Snapshot saved, const Geometry geometry, const Query query,
+             std::span<const float> in, std::span<float> out, Alive alive, std::size_t n,
+             std::span<const std::uint8_t> bytes, WireFormat format, std::ostream& stream) {
+      // --- Construction and configuration ---------------------------------------------------------------------------
+
+      /// An empty layer: kind full, storage f32, layer 0, identity 0, linear_wire_allowed, no sinks.
+      /// Errors: invalid_argument (KVH or HD 0, KVH × HD over 2^63 − 1), out_of_memory.
+      { C::create(geometry) } -> std::same_as<Result<C>>;
+      /// The scale models use: RN(1 / RN(√HD)) in binary32, whatever the caller's rounding mode. HD ≥ 1; 0 gives +∞.
+      { C::default_scale(n) } -> std::same_as<float>;
+
+      { layer.geometry() } -> std::same_as<Geometry>;
+      { layer.mode() } -> std::same_as<KvMode>;
+      { layer.wire_kind() } -> std::same_as<WireKind>;
+
+      /// Sink logits are kept as weights, for callers to pass in a query: length a positive multiple of KVH, any bits.
+      /// Errors: shape_mismatch, out_of_memory.
+      { cache.set_sinks(in) } -> std::same_as<Result<void>>;
+      { cache.clear_sinks() } -> std::same_as<void>;
+      { layer.sinks() } -> std::same_as<std::span<const float>>;  // empty = none
+
+      { cache.set_wire_layer(std::uint32_t{}) } -> std::same_as<void>;
+      { layer.wire_layer() } -> std::same_as<std::uint32_t>;
+      { cache.set_wire_identity(std::uint64_t{}) } -> std::same_as<void>;
+      { layer.wire_identity() } -> std::same_as<std::uint64_t>;
+      { cache.set_linear_wire_allowed(bool{}) } -> std::same_as<void>;
+      { layer.linear_wire_allowed() } -> std::same_as<bool>;
+
+      // --- Appending ------------------------------------------------------------------------------------------------
+
+      /// One position. k, v [KVH × HD], any bits. A dead head stores nothing and its values are not looked at; the
+      /// first append of a sequence fixes which heads are alive. importance gains a +0 and T grows by one.
+      /// Errors: shape_mismatch, alive_changed, counter_exhausted, out_of_memory.
+      { cache.append(in, in, alive) } -> std::same_as<Result<void>>;
+      /// n positions, k, v [n][KVH × HD]: equal to n appends, all or nothing. n = 0 checks its arguments and does
+      /// nothing. Errors: as append, and invalid_argument (n × KVH × HD over 2^63 − 1).
+      { cache.append_chunk(in, in, n, alive) } -> std::same_as<Result<void>>;
+
+      // --- Attending ------------------------------------------------------------------------------------------------
+
+      /// One query head, q [HD], default scale, all rows visible, no sink, no cap. A head without rows gives zeros and
+      /// no probabilities. Errors: head_out_of_range, shape_mismatch, out_of_memory.
+      { layer.attend(in, n) } -> std::same_as<Result<Attended>>;
+      /// All query heads of one KV group. out [n × HD]. acc, any length: acc[p] += probability, heads ascending, for
+      /// every visible row p inside acc; other entries are untouched. No rows: out = +0, acc untouched.
+      /// Errors: head_out_of_range, shape_mismatch, invalid_argument, out_of_memory.
+      { layer.attend_group(query, out, out) } -> std::same_as<Result<void>>;
+      /// The same, as if only min(stored rows, upto) rows were stored. Visible: [min(first, rows − 1), rows).
+      { layer.attend_group_upto(query, n, out, out) } -> std::same_as<Result<void>>;
+      /// importance[p] += probabilities[p]. Errors: shape_mismatch (longer than T).
+      { cache.accumulate_imp(in) } -> std::same_as<Result<void>>;
+
+      // --- Taking back ----------------------------------------------------------------------------------------------
+
+      /// Takes the last min(n, T) positions back; where T becomes 0, liveness is undecided again. The recurrent vector
+      /// stays. Never fails for the storage of this version.
+      { cache.truncate_last(n) } -> std::same_as<Result<void>>;
+      /// As newly constructed, weights and configuration kept.
+      { cache.clear() } -> std::same_as<void>;
+      /// All sequence state, bit for bit. Errors: out_of_memory.
+      { layer.snapshot() } -> std::same_as<Result<typename C::Snapshot>>;
+      /// Back to a snapshot, of this layer or of another one. Weights and configuration stay.
+      /// Errors: shape_mismatch (another geometry or kind), out_of_memory.
+      { cache.restore(saved) } -> std::same_as<Result<void>>;
+
+      // --- Views: no copies, valid until the next mutating call -------------------------------------------------------
+
+      { layer.seq_len() } -> std::same_as<std::uint64_t>;
+      /// KVH flags, 1 = alive; nullopt while undecided (T = 0).
+      { layer.alive() } -> std::same_as<std::optional<std::span<const std::uint8_t>>>;
+      /// All heads' rows, heads ascending; a dead head's span is empty.
+      { layer.k_heads() } -> std::same_as<std::vector<std::span<const float>>>;
+      { layer.v_heads() } -> std::same_as<std::vector<std::span<const float>>>;
+      /// [head_len(h) × HD]. Errors: head_out_of_range.
+      { layer.head_keys(n) } -> std::same_as<Result<std::span<const float>>>;
+      { layer.head_values(n) } -> std::same_as<Result<std::span<const float>>>;
+      /// Rows stored in head h. Errors: head_out_of_range.
+      { layer.head_len(n) } -> std::same_as<Result<std::size_t>>;
+      { layer.importance() } -> std::same_as<std::span<const float>>;    // [T], attention mass per position
+      { layer.linear_state() } -> std::same_as<std::span<const float>>;  // recurrent vector; only a record brings one
+      /// 4 · (K floats + V floats + recurrent floats).
+      { layer.memory_bytes() } -> std::same_as<std::uint64_t>;
+      /// Geometry, state and counts, on one line, for debugging.
+      { stream << layer } -> std::same_as<std::ostream&>;
+
+      // --- The wire ---------------------------------------------------------------------------------------------------
+
+      /// The layer as a version-2 record. Errors: length_overflow, f16_overflow, out_of_memory.
+      { layer.export_wire(format) } -> std::same_as<Result<std::vector<std::uint8_t>>>;
+      /// Replaces the sequence state by the record's; the whole buffer is checked first. Takes version 2 and the
+      /// unversioned body. Weights and configuration stay. Errors: every decoding code of this layer's kind.
+      { cache.import_wire(bytes) } -> std::same_as<Result<void>>;
+      /// Bytes of the kind-full record of a layer with these sizes: (geometry, seq_len, live heads, recurrent floats,
+      /// format). A pure function: nothing is allocated. Errors: length_overflow, by the first field in record order.
+      { C::wire_bytes(geometry, std::uint64_t{}, n, std::uint64_t{}, format) } -> std::same_as<Result<std::uint64_t>>;
+    };
+
+}  // namespace kvcert
