@@ -1,0 +1,178 @@
+#include "certify/certificate.hpp"
+
+#include <fmt/color.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <boost/uuid/detail/sha1.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "certify/build_info.hpp"
+#include "optimized/dispatch.hpp"
+
+namespace kvcert::certify {
+namespace {
+
+using nlohmann::json;
+
+std::string counted(std::uint64_t n, const char* one, const char* many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+fmt::text_style style_of(Judgement verdict) {
+  if (verdict == Judgement::wrong) return fmt::fg(fmt::terminal_color::red) | fmt::emphasis::bold;
+  if (verdict == Judgement::not_judged) return fmt::fg(fmt::terminal_color::yellow);
+  return fmt::fg(fmt::terminal_color::green);
+}
+
+std::string painted(const std::string& text, Judgement verdict, bool color) {
+  return color ? fmt::format(style_of(verdict), "{}", text) : text;
+}
+
+}  // namespace
+
+std::uint64_t Certificate::count(Judgement verdict) const {
+  std::uint64_t n = 0;
+  for (const Section& section : sections) {
+    for (const Finding& finding : section.findings) n += finding.verdict == verdict ? 1 : 0;
+  }
+  return n;
+}
+
+std::uint64_t Certificate::cases() const {
+  std::uint64_t n = 0;
+  for (const Section& section : sections) {
+    for (const Finding& finding : section.findings) n += finding.cases;
+  }
+  return n;
+}
+
+bool Certificate::digests_agree() const {
+  const Section* first = nullptr;
+  for (const Section& section : sections) {
+    if (!section.has_outputs) continue;
+    if (first == nullptr) first = &section;
+    if (section.digest != first->digest) return false;
+  }
+  return first != nullptr;
+}
+
+bool Certificate::holds() const {
+  return count(Judgement::wrong) == 0 && count(Judgement::not_judged) == 0 && digests_agree();
+}
+
+std::string subject_hash() {
+  std::ifstream file("/proc/self/exe", std::ios::binary);
+  if (!file) return "unknown";
+  boost::uuids::detail::sha1 sha1;
+  std::array<char, 65536> block;
+  while (file.read(block.data(), block.size()) || file.gcount() > 0) {
+    sha1.process_bytes(block.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  unsigned digest[5];
+  sha1.get_digest(digest);
+  std::string text;
+  for (unsigned word : digest) text += fmt::format("{:08x}", word);
+  return text;
+}
+
+std::vector<std::string> not_covered() {
+  std::vector<std::string> gaps{
+      "int8 storage, chunked attention, bounded rings, linear layers, O(1) layers and eviction are not part of this version",
+      "laws hold on the generated cases, not on all inputs; which laws are proven is in SOUNDNESS.md",
+      "the bound's formula is derived on paper, not machine-checked"};
+  for (auto isa : {optimized::Isa::scalar, optimized::Isa::avx2}) {
+    if (!optimized::is_available(isa)) {
+      gaps.push_back(fmt::format("the {} kernels were not run: this machine does not have the instructions", optimized::name(isa)));
+    }
+  }
+  return gaps;
+}
+
+json to_json(const Certificate& certificate) {
+  json sections = json::array();
+  for (const Section& section : certificate.sections) {
+    json checks = json::array();
+    for (std::size_t i = 0; i < section.findings.size(); ++i) {
+      const Check& check = section.checks[i];
+      const Finding& finding = section.findings[i];
+      json entry{{"group", check.group},         {"name", check.name},
+                 {"promise", check.promise},     {"verdict", name(finding.verdict)},
+                 {"cases", finding.cases},       {"not_exercised", finding.not_exercised},
+                 {"seconds", finding.seconds}};
+      if (!finding.sentence.empty()) entry["sentence"] = finding.sentence;
+      if (finding.smallest) entry["smallest_case"] = to_json(*finding.smallest);
+      checks.push_back(std::move(entry));
+    }
+    json entry{{"engine", section.engine}, {"checks", std::move(checks)}};
+    if (section.has_outputs) {
+      entry["output_digest"] = fmt::format("{:016x}", section.digest);
+      entry["kernel_calls"] = section.kernel_calls;
+      entry["accuracy"] = {{"numbers", section.tally.numbers},
+                           {"worst_error_over_bound", section.tally.worst_over_bound},
+                           {"worst_error_in_units_of_u_sum_w_v", section.tally.worst_units},
+                           {"heads_outside_the_hypotheses", section.tally.not_judged}};
+    }
+    sections.push_back(std::move(entry));
+  }
+  std::vector<std::string> isas;
+  for (auto isa : optimized::available_isas()) isas.emplace_back(optimized::name(isa));
+  return {{"certificate", "kvcert"},
+          {"format", 1},
+          {"verdict", certificate.holds() ? "holds" : "does not hold"},
+          {"subject",
+           {{"name", "kvcert built-in cache"}, {"version", build::version}, {"program_sha1", subject_hash()}}},
+          {"environment",
+           {{"compiler", build::compiler()}, {"flags", build::flags}, {"isas_available", isas}, {"machine", build::machine()}}},
+          {"seed", certificate.seed},
+          {"percent", certificate.percent},
+          {"seconds", certificate.seconds},
+          {"counts",
+           {{"cases", certificate.cases()},
+            {"bit_identical", certificate.count(Judgement::bit_identical)},
+            {"within_the_proven_bound", certificate.count(Judgement::within_bound)},
+            {"wrong", certificate.count(Judgement::wrong)},
+            {"not_judged", certificate.count(Judgement::not_judged)}}},
+          {"digests_agree", certificate.digests_agree()},
+          {"sections", std::move(sections)},
+          {"not_covered", not_covered()}};
+}
+
+std::string table_line(const Check& check, const Finding& finding, bool color) {
+  std::string line = fmt::format("  {:<12}{:<19}", check.group, check.name);
+  line += painted(fmt::format("{:<24}", name(finding.verdict)), finding.verdict, color);
+  line += fmt::format("{:>6}", finding.cases);
+  line += finding.cases == 1 ? " case " : " cases";
+  line += fmt::format("{:>6.1f} s  {}", finding.seconds, check.promise);
+  if (finding.not_exercised > 0) line += fmt::format(" ({} of them too small to tell)", finding.not_exercised);
+  return line;
+}
+
+std::string summary(const Certificate& certificate, bool color) {
+  std::string text = "\n";
+  Tally accuracy;
+  std::string digests;
+  for (const Section& section : certificate.sections) {
+    accuracy.add(section.tally);
+    if (section.has_outputs) digests += fmt::format("{}{} {:016x}", digests.empty() ? "" : ", ", section.engine, section.digest);
+  }
+  text += fmt::format("accuracy  worst error {:.2f} of the proven bound, {:.2f} units of u·Σ w|v|, over {} numbers\n",
+                      accuracy.worst_over_bound, accuracy.worst_units, accuracy.numbers);
+  for (const auto& [why, heads] : accuracy.not_judged) {
+    text += fmt::format("          {} outside the bound's hypotheses ({}): judged by canonical bits only\n",
+                        counted(heads, "head", "heads"), why);
+  }
+  text += fmt::format("outputs   {}: {}\n", certificate.digests_agree() ? "one digest" : "THE DIGESTS DIFFER", digests);
+  for (const std::string& gap : not_covered()) text += fmt::format("not said  {}\n", gap);
+  const auto wrong = certificate.count(Judgement::wrong);
+  const auto unjudged = certificate.count(Judgement::not_judged);
+  const auto held = certificate.count(Judgement::bit_identical) + certificate.count(Judgement::within_bound);
+  std::string verdict = fmt::format("{} hold, {} wrong, {} not judged; {} in {:.0f} s, seed {}",
+                                    counted(held, "check", "checks"), wrong, unjudged,
+                                    counted(certificate.cases(), "case", "cases"), certificate.seconds, certificate.seed);
+  const Judgement tone = certificate.holds() ? Judgement::bit_identical : Judgement::wrong;
+  return text + painted("verdict   " + verdict, tone, color) + "\n";
+}
+
+}  // namespace kvcert::certify

@@ -1,0 +1,215 @@
+#include "certify/checks.hpp"
+
+#include <chrono>
+#include <map>
+
+#include "certify/environment.hpp"
+#include "certify/laws/atomic.hpp"
+#include "certify/laws/attention.hpp"
+#include "certify/laws/exactness.hpp"
+#include "certify/laws/state.hpp"
+#include "certify/probes.hpp"
+
+namespace kvcert::certify {
+namespace {
+
+/// FNV-1a over the bits of what an engine wrote: for comparing runs, not for security.
+void add_to_digest(std::uint64_t& digest, std::span<const float> numbers) {
+  for (float x : numbers) {
+    for (unsigned shift = 0; shift < 32; shift += 8) {
+      digest = (digest ^ ((bits(x) >> shift) & 0xFFU)) * 0x100000001B3U;
+    }
+  }
+}
+
+std::uint64_t mix(std::uint64_t seed, const std::string& name, std::size_t index) {
+  std::uint64_t mixed = seed ^ 0xCBF29CE484222325U;
+  for (char c : name) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  return mixed + 0x9E3779B97F4A7C15U * (index + 1);
+}
+
+template <class Engine>
+class Planner {
+ public:
+  Planner(const Engine& engine, std::uint64_t seed, unsigned percent) : engine_(engine), seed_(seed), percent_(percent) {
+    plan_.tally = std::make_shared<Tally>();
+    plan_.digest = std::make_shared<std::uint64_t>(0xCBF29CE484222325U);
+  }
+
+  Plan take() { return std::move(plan_); }
+
+  void law(int number, const std::string& name, const std::string& promise, std::size_t cases, Domain domain, Sizes sizes,
+           std::function<Outcome(const TestCase&)> run) {
+    Check check;
+    check.group = fmt::format("law {}", number);
+    check.name = name;
+    check.promise = promise;
+    check.cases = std::max<std::size_t>(1, cases * percent_ / 100);
+    check.generate = [=, seed = seed_](std::size_t index) { return generate(mix(seed, name, index), domain, sizes); };
+    check.run = std::move(run);
+    plan_.checks.push_back(std::move(check));
+  }
+
+  void probes() {
+    std::map<std::string, std::size_t> place;
+    for (auto& probe : all_probes()) {
+      const auto found = place.find(probe.name);
+      auto shared = std::make_shared<Probe>(std::move(probe));
+      const auto run = [engine = engine_, shared](const TestCase&) {
+        Tally tally;
+        Outcome outcome = run_probe(engine, *shared, tally);
+        if (outcome.verdict == Verdict::violated) outcome.sentence = shared->question + "; " + outcome.sentence;
+        return outcome;
+      };
+      if (found == place.end()) {
+        Check check;
+        check.group = "probe";
+        check.name = shared->name;
+        check.promise = "closed form: " + shared->question;
+        check.verdict_if_held = shared->name == "no key" ? Judgement::bit_identical : Judgement::within_bound;
+        check.run = run;
+        place[shared->name] = plan_.checks.size();
+        plan_.checks.push_back(std::move(check));
+      } else {
+        Check& check = plan_.checks[found->second];
+        check.run = [first = check.run, run](const TestCase& test) {
+          Outcome outcome = first(test);
+          return outcome.verdict == Verdict::violated ? outcome : run(test);
+        };
+      }
+    }
+  }
+
+  void laws() {
+    const Sizes small{.max_rows = 200, .max_floats = 30'000};
+    const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
+    const Engine engine = engine_;
+    law(1, "grouping", "a group of heads = its heads one by one", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::grouping(engine, t); });
+    law(2, "chunk is sequence", "any split of a prompt gives the same bits", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::chunk_is_sequence(engine, t); });
+    law(3, "window hides", "hidden rows may hold anything", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::window_hides(engine, t); });
+    law(3, "window is mask", "a window = scores of −∞ before it", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::window_is_mask(engine, t); });
+    law(4, "sink is a column", "a sink = one more column of value 0", 60, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::sink_is_a_column(engine, t); });
+    plan_.checks.back().verdict_if_held = Judgement::within_bound;
+    law(5, "rollback", "append n, truncate n = nothing happened", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::rollback(engine, t); });
+    law(6, "snapshot", "restore = the past, and nothing is shared", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::snapshot(engine, t); });
+    law(7, "round trip", "import of export = the layer", 200, Domain::any, small,
+        [=](const TestCase& t) { return laws::round_trip(engine, t); });
+    law(8, "canonical record", "accepted bytes are written again", 200, Domain::any, tiny,
+        [=](const TestCase& t) { return laws::canonical_record(engine, t); });
+    law(9, "atomic", "a refused call changes nothing", 100, Domain::any, tiny,
+        [=](const TestCase& t) { return laws::atomic(engine, t); });
+    law(10, "clear", "cleared = new", 200, Domain::any, small, [=](const TestCase& t) { return laws::clear(engine, t); });
+    law(13, "canonical bits", "the bits of the canonical arithmetic", 600, Domain::any, {},
+        [=, digest = plan_.digest](const TestCase& t) {
+          const Answer answer = ask(filled_layer(engine, t), t);
+          add_to_digest(*digest, answer.out);
+          add_to_digest(*digest, answer.acc);
+          return laws::canonical_bits(engine, t);
+        });
+    law(14, "accuracy", "within the proven bound of the real value", 200, Domain::finite, tiny,
+        [=, tally = plan_.tally](const TestCase& t) { return laws::accuracy(engine, t, *tally); });
+    plan_.checks.back().verdict_if_held = Judgement::within_bound;
+    law(16, "values scale", "values times 2^e, outputs times 2^e", 150, Domain::finite, small,
+        [=](const TestCase& t) { return laws::values_scale(engine, t); });
+    law(16, "group copies", "a KV group stored twice answers twice", 150, Domain::any, small,
+        [=](const TestCase& t) { return laws::group_copies(engine, t); });
+    law(16, "minus infinity", "rows of score −∞ change nothing", 150, Domain::any, small,
+        [=](const TestCase& t) { return laws::minus_infinity_rows(engine, t); });
+  }
+
+  /// What does not depend on an engine: the exact mode, and the judge.
+  void exact_mode() {
+    const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
+    law(14, "exact is rounded", "no binary32 is nearer to the real value", 150, Domain::finite, tiny,
+        [](const TestCase& t) { return laws::exact_is_rounded(t); });
+    law(16, "exact symmetries", "permuted rows, shifted scores: the same", 100, Domain::finite, tiny,
+        [](const TestCase& t) { return laws::exact_symmetries(t); });
+    law(14, "judge bites", "an output moved by twice the bound is called wrong", 100, Domain::finite, tiny,
+        [](const TestCase& t) { return laws::judge_bites(t); });
+  }
+
+  void environment() {
+    law(13, "environment", "FTZ, DAZ and rounding modes change no bit", 40, Domain::any, {.max_rows = 100, .max_floats = 8'000},
+        [engine = engine_](const TestCase& t) { return environment_is_neutral(engine, t); });
+    plan_.checks.back().group = "environment";
+    plan_.checks.back().name = "modes";
+  }
+
+ private:
+  Engine engine_;
+  std::uint64_t seed_;
+  unsigned percent_;
+  Plan plan_;
+};
+
+template <class Engine>
+Plan whole_plan(const Engine& engine, std::uint64_t seed, unsigned percent) {
+  Planner<Engine> planner(engine, seed, percent);
+  planner.probes();
+  planner.laws();
+  planner.environment();
+  return planner.take();
+}
+
+}  // namespace
+
+Plan plan(const OptimizedEngine& engine, std::uint64_t seed, unsigned percent) {
+  Plan result = whole_plan(engine, seed, percent);
+  Check ran;
+  ran.group = "environment";
+  ran.name = "kernel ran";
+  ran.promise = fmt::format("the {} kernels were the ones that computed", engine.name());
+  ran.run = [engine](const TestCase&) { return only_its_kernels_run(engine); };
+  result.checks.push_back(std::move(ran));
+  return result;
+}
+
+Plan plan(const ReferenceEngine& engine, std::uint64_t seed, unsigned percent) { return whole_plan(engine, seed, percent); }
+
+Plan exact_plan(std::uint64_t seed, unsigned percent) {
+  Planner<ReferenceEngine> planner({}, seed, percent);
+  planner.exact_mode();
+  return planner.take();
+}
+
+Outcome run_case(const Check& check, const TestCase& test) {
+  try {
+    return check.run(test);
+  } catch (const std::exception& fault) {
+    return violated(fault.what());
+  }
+}
+
+Finding run(const Check& check, const std::function<void()>& tick) {
+  const auto begin = std::chrono::steady_clock::now();
+  Finding finding;
+  for (std::size_t index = 0; index < check.cases; ++index) {
+    const TestCase test = check.generate ? check.generate(index) : TestCase{};
+    Outcome outcome = run_case(check, test);
+    ++finding.cases;
+    finding.not_exercised += outcome.verdict == Verdict::not_exercised ? 1 : 0;
+    tick();
+    if (outcome.verdict != Verdict::violated) continue;
+    finding.verdict = Judgement::wrong;
+    if (check.generate) {
+      finding.smallest = shrink(test, [&](const TestCase& c) { return run_case(check, c).verdict == Verdict::violated; });
+      outcome = run_case(check, *finding.smallest);
+    }
+    finding.sentence = outcome.sentence;
+    break;
+  }
+  if (finding.verdict != Judgement::wrong && 4 * (finding.cases - finding.not_exercised) >= finding.cases) {
+    finding.verdict = check.verdict_if_held;
+  }
+  finding.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return finding;
+}
+
+}  // namespace kvcert::certify

@@ -1,0 +1,187 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "certify/certificate.hpp"
+#include "certify/checks.hpp"
+#include "certify/commands.hpp"
+#include "certify/progress.hpp"
+#include "optimized/dispatch.hpp"
+
+namespace kvcert::certify {
+namespace {
+
+/// The finding as a file that `kvcert replay` runs; its path, or why it could not be written.
+std::string save_finding(const std::string& folder, const std::string& engine, const Check& check, const Finding& finding) {
+  std::string stem = engine + "-" + check.group + "-" + check.name;
+  for (char& c : stem) {
+    if (c == ' ') c = '-';
+  }
+  const auto path = std::filesystem::path(folder) / (stem + ".json");
+  std::error_code fault;
+  std::filesystem::create_directories(folder, fault);
+  std::ofstream file(path);
+  file << nlohmann::json{{"finding", 1},
+                         {"engine", engine},
+                         {"group", check.group},
+                         {"check", check.name},
+                         {"sentence", finding.sentence},
+                         {"case", to_json(*finding.smallest)}}
+              .dump(1)
+       << "\n";
+  if (!file.flush()) return fmt::format("(could not write {})", path.string());
+  return path.string();
+}
+
+void print_wrong(const std::string& engine, const Check& check, const Finding& finding, const std::string& findings) {
+  fmt::print("\nwrong  {} on {}: {}\n", check.name, engine, check.promise);
+  if (finding.smallest) {
+    const TestCase& c = *finding.smallest;
+    fmt::print("       smallest case: kv_heads {}  head_dim {}  {} query heads on KV head {}  {} positions, rows {}..{} visible\n",
+               c.geometry.num_kv_heads, c.geometry.head_dim, c.heads(), c.kv_head, c.positions, c.first_visible(),
+               static_cast<std::int64_t>(c.rows()) - 1);
+  }
+  fmt::print("       {}\n", finding.sentence);
+  if (finding.smallest) fmt::print("       replay: kvcert replay {}\n", save_finding(findings, engine, check, finding));
+  fmt::print("\n");
+}
+
+Section run_section(const std::string& engine, Plan plan, Progress& progress, const CertifyOptions& options) {
+  const bool color = isatty(STDOUT_FILENO) != 0;
+  Section section;
+  section.engine = engine;
+  progress.erase();
+  fmt::print("{}\n", engine);
+  for (const Check& check : plan.checks) {
+    progress.label(engine + ", " + check.name);
+    Finding finding = run(check, [&] { progress.tick(); });
+    progress.tick(check.cases - finding.cases);  // a wrong check stops early
+    progress.erase();
+    fmt::print("{}\n", table_line(check, finding, color));
+    if (finding.verdict == Judgement::wrong) print_wrong(engine, check, finding, options.findings);
+    std::fflush(stdout);
+    section.findings.push_back(std::move(finding));
+  }
+  section.tally = *plan.tally;
+  section.digest = *plan.digest;
+  section.checks = std::move(plan.checks);
+  return section;
+}
+
+}  // namespace
+
+int run_certify(const CertifyOptions& options) {
+  std::vector<OptimizedEngine> engines;
+  if (options.isa.empty()) {
+    for (auto isa : optimized::available_isas()) engines.push_back({isa});
+  } else {
+    const auto isa = optimized::isa_from_name(options.isa);
+    if (!isa || !optimized::is_available(*isa)) {
+      std::string names;
+      for (auto available : optimized::available_isas()) names += fmt::format(" {}", optimized::name(available));
+      fmt::print(stderr, "kvcert: this machine has no ISA \"{}\"; it has:{}\n", options.isa, names);
+      return 2;
+    }
+    engines.push_back({*isa});
+  }
+  if (!options.json_file.empty()) {  // better now than after two minutes
+    std::ofstream file(options.json_file, std::ios::app);
+    if (!file) {
+      fmt::print(stderr, "kvcert: cannot write {}\n", options.json_file);
+      return 2;
+    }
+  }
+
+  const auto begin = std::chrono::steady_clock::now();
+  Certificate certificate;
+  certificate.seed = options.seed;
+  certificate.percent = options.percent;
+  std::vector<std::pair<std::string, Plan>> plans;
+  plans.emplace_back("exact mode and judge", exact_plan(options.seed, options.percent));
+  for (const auto& engine : engines) plans.emplace_back(engine.name(), plan(engine, options.seed, options.percent));
+  std::uint64_t total = 0;
+  for (const auto& [name, plan] : plans) {
+    for (const Check& check : plan.checks) total += check.cases;
+  }
+  std::string names;
+  for (const auto& engine : engines) names += " " + engine.name();
+  fmt::print("Certifying the built-in cache: full f32 layer, kernels{}, {} cases, seed {}\n\n", names, total, options.seed);
+  Progress progress(total);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const std::uint64_t calls = i == 0 ? 0 : optimized::kernel_calls(engines[i - 1].isa);
+    Section section = run_section(plans[i].first, std::move(plans[i].second), progress, options);
+    if (i > 0) {
+      section.has_outputs = true;
+      section.kernel_calls = optimized::kernel_calls(engines[i - 1].isa) - calls;
+    }
+    certificate.sections.push_back(std::move(section));
+  }
+  progress.erase();
+  certificate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("{}", summary(certificate, isatty(STDOUT_FILENO) != 0));
+  if (!options.json_file.empty()) {
+    std::ofstream file(options.json_file);
+    file << to_json(certificate).dump(1) << "\n";
+    if (!file.flush()) {
+      fmt::print(stderr, "kvcert: cannot write {}\n", options.json_file);
+      return 2;
+    }
+    fmt::print("written   {}\n", options.json_file);
+  }
+  return certificate.holds() ? 0 : 1;
+}
+
+int run_replay(const std::string& path) try {
+  std::ifstream file(path);
+  if (!file) {
+    fmt::print(stderr, "kvcert: cannot read {}\n", path);
+    return 2;
+  }
+  const auto finding = nlohmann::json::parse(file);
+  const std::string engine = finding.at("engine");
+  const std::string group = finding.at("group");
+  const std::string name = finding.at("check");
+  const TestCase test = test_case_from_json(finding.at("case"));
+  Plan candidates;
+  if (engine == "exact mode and judge") {
+    candidates = exact_plan(1, 100);
+  } else if (engine == "reference") {
+    candidates = plan(ReferenceEngine{}, 1, 100);
+  } else {
+    const auto isa = optimized::isa_from_name(engine);
+    if (!isa || !optimized::is_available(*isa)) {
+      fmt::print(stderr, "kvcert: {} is about the engine \"{}\", which this machine does not have\n", path, engine);
+      return 2;
+    }
+    candidates = plan(OptimizedEngine{*isa}, 1, 100);
+  }
+  for (const Check& check : candidates.checks) {
+    if (check.group != group || check.name != name) continue;
+    const Outcome outcome = run_case(check, test);
+    fmt::print("{} {} on {}: {}\n", check.group, check.name, engine, check.promise);
+    fmt::print("  kv_heads {}  head_dim {}  {} query heads on KV head {}\n", test.geometry.num_kv_heads,
+               test.geometry.head_dim, test.heads(), test.kv_head);
+    fmt::print("  {} positions, rows {}..{} visible  scale {}  softcap {}  {} sinks\n", test.positions,
+               test.first_visible(), static_cast<std::int64_t>(test.rows()) - 1, show(test.scale), show(test.softcap),
+               test.sinks.size());
+    switch (outcome.verdict) {
+      case Verdict::holds: fmt::print("holds  on this build the check passes\n"); return 0;
+      case Verdict::not_exercised: fmt::print("not judged  the case is too small for this check\n"); return 1;
+      case Verdict::violated: break;
+    }
+    fmt::print("wrong  {}\n", outcome.sentence);
+    return 1;
+  }
+  fmt::print(stderr, "kvcert: {} names a check that this version does not have: {} \"{}\"\n", path, group, name);
+  return 2;
+} catch (const std::exception& fault) {
+  fmt::print(stderr, "kvcert: {} is no finding: {}\n", path, fault.what());
+  return 2;
+}
+
+}  // namespace kvcert::certify

@@ -1,0 +1,87 @@
+#include "certify/environment.hpp"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "certify/generate.hpp"
+
+namespace kvcert::certify {
+
+#if defined(__x86_64__)
+namespace {
+constexpr unsigned ftz = 1U << 15U;
+constexpr unsigned daz = 1U << 6U;
+constexpr unsigned down = 1U << 13U;
+constexpr unsigned up = 2U << 13U;
+constexpr unsigned zero = 3U << 13U;
+constexpr unsigned sticky = 0x3F;  // exception flags, which any operation may raise
+
+unsigned bits_of(ModeSection::Mode mode) {
+  switch (mode) {
+    case ModeSection::Mode::flush_to_zero: return ftz | daz;
+    case ModeSection::Mode::upward: return up;
+    case ModeSection::Mode::downward: return down;
+    case ModeSection::Mode::toward_zero: return zero;
+    case ModeSection::Mode::all_at_once: break;
+  }
+  return ftz | daz | up;
+}
+}  // namespace
+
+bool ModeSection::supported() { return true; }
+ModeSection::ModeSection(Mode mode) : saved_(_mm_getcsr()) {
+  set_ = (saved_ & ~std::uint64_t{zero | ftz | daz | sticky}) | bits_of(mode);
+  _mm_setcsr(static_cast<unsigned>(set_));
+}
+ModeSection::~ModeSection() { _mm_setcsr(static_cast<unsigned>(saved_)); }
+bool ModeSection::intact() const { return (_mm_getcsr() & ~sticky) == set_; }
+#elif defined(__aarch64__)
+namespace {
+std::uint64_t control() {
+  std::uint64_t value = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(value));
+  return value;
+}
+void set_control(std::uint64_t value) { asm volatile("msr fpcr, %0" : : "r"(value)); }
+}  // namespace
+
+bool ModeSection::supported() { return true; }
+ModeSection::ModeSection(Mode mode) : saved_(control()) {
+  constexpr std::uint64_t fz = 1U << 24U;
+  constexpr std::uint64_t of_mode[] = {fz, 1U << 22U, 2U << 22U, 3U << 22U, fz | 1U << 22U};
+  set_ = (saved_ & ~(fz | std::uint64_t{3} << 22U)) | of_mode[static_cast<std::size_t>(mode)];
+  set_control(set_);
+}
+ModeSection::~ModeSection() { set_control(saved_); }
+bool ModeSection::intact() const { return control() == set_; }
+#else
+bool ModeSection::supported() { return false; }
+ModeSection::ModeSection(Mode) {}
+ModeSection::~ModeSection() = default;
+bool ModeSection::intact() const { return true; }
+#endif
+
+Outcome only_its_kernels_run(const OptimizedEngine& engine) {
+  const auto isas = optimized::available_isas();
+  std::vector<std::uint64_t> before;
+  for (auto isa : isas) before.push_back(optimized::kernel_calls(isa));
+  const TestCase test = generate(7, Domain::finite, {.max_rows = 60, .max_floats = 4'000});
+  TestCase full = test;
+  full.alive.assign(full.alive.size(), 1);
+  full.upto = full.positions;
+  if (full.positions == 0) return violated("the case of this check has no rows");
+  const auto layer = filled_layer(engine, full);
+  if (layer.isa() != engine.isa) return violated(fmt::format("the layer says it runs {}", optimized::name(layer.isa())));
+  ask(layer, full);
+  for (std::size_t i = 0; i < isas.size(); ++i) {
+    const std::uint64_t calls = optimized::kernel_calls(isas[i]) - before[i];
+    if (isas[i] == engine.isa && calls == 0) return violated(fmt::format("no {} kernel was called", engine.name()));
+    if (isas[i] != engine.isa && calls != 0) {
+      return violated(fmt::format("{} kernel calls of {} while {} was asked for", calls, optimized::name(isas[i]), engine.name()));
+    }
+  }
+  return holds();
+}
+
+}  // namespace kvcert::certify

@@ -1,0 +1,45 @@
+// The verdict about one answer: bit-identical, within the proven bound, wrong, or not judged.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "certify/bound.hpp"
+#include "certify/laws/law.hpp"
+#include "certify/test_case.hpp"
+
+namespace kvcert::certify {
+
+enum class Judgement : std::uint8_t { bit_identical, within_bound, wrong, not_judged };
+
+constexpr const char* name(Judgement judgement) {
+  constexpr const char* names[] = {"bit-identical", "within the proven bound", "wrong", "not judged"};
+  return names[static_cast<std::size_t>(judgement)];
+}
+
+/// Counts and worst figures over many outputs; one head of one query is one output.
+struct Tally {
+  std::map<Judgement, std::uint64_t> heads;
+  std::map<std::string, std::uint64_t> not_judged;  ///< by the hypothesis that failed
+  double worst_over_bound = 0;                      ///< error / bound
+  double worst_units = 0;                           ///< error in units of u · Σ w|v|
+  std::uint64_t numbers = 0;                        ///< outputs × head_dim that were held against the bound
+
+  std::uint64_t judged() const;
+  void add(const Tally& other);
+};
+
+/// The visible rows of the queried head and one query head's vector.
+struct HeadCase {
+  std::vector<float> keys, values;  ///< [visible × HD]
+  HeadInput input(const TestCase& test, std::size_t head) const;
+  explicit HeadCase(const TestCase& test);
+};
+
+/// Holds every head's output of `out` [heads × HD] against the bound of `engine` parameters (canonical ones by default
+/// sizes) and adds to the tally. The outcome is violated at the first number whose error exceeds its bound.
+/// `canonical`, where given, are bits that the engine claims: equal bits count as bit_identical, other bits are wrong.
+Outcome judge(const TestCase& test, std::span<const float> out, std::span<const float> canonical, Tally& tally);
+
+}  // namespace kvcert::certify

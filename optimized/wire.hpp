@@ -1,0 +1,28 @@
+// Sequence state to and from the CMFS record, kind full. docs/wire.md is the specification.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kvcert/error.hpp"
+#include "kvcert/geometry.hpp"
+#include "optimized/sequence.hpp"
+#include "optimized/wire_scan.hpp"
+
+namespace kvcert::optimized {
+
+/// Bytes of the version-2 record with these sizes; allocates nothing (but the error's message). live_heads beyond
+/// num_kv_heads count as num_kv_heads. Errors: length_overflow, by the first field in record order that does not fit;
+/// invalid_argument where all fields do and their sum exceeds 2^63 − 1.
+Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std::uint64_t live_heads,
+                                   std::uint64_t recurrent_floats, WireFormat format);
+
+/// The version-2 record. Errors, in this order: length_overflow, f16_overflow. Throws std::bad_alloc, std::length_error.
+Result<std::vector<std::uint8_t>> encode(const Sequence& sequence, const WireLayer& layer, WireFormat format);
+
+/// The state that a record, or an unversioned body, describes. The whole buffer is checked before memory is taken. Errors:
+/// those of wire.md. Throws std::bad_alloc.
+Result<Sequence> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer);
+
+}  // namespace kvcert::optimized

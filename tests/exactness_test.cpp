@@ -1,0 +1,95 @@
+// Laws 4, 13, 14 and the exact half of 16: bits against the canonical arithmetic, values against the real numbers.
+#include "certify/laws/exactness.hpp"
+
+#include "certify/environment.hpp"
+#include "certify/probes.hpp"
+#include "tests/property.hpp"
+
+using namespace kvcert;
+
+namespace kvcert::certify::laws {
+template <class Engine>
+Outcome environment(const Engine& engine, const TestCase& test) {
+  return environment_is_neutral(engine, test);
+}
+}  // namespace kvcert::certify::laws
+
+BOOST_AUTO_TEST_SUITE(exactness)
+
+// Law 13, ISA: 2,000 queries (20,000 in full) over every head_dim, fan-out 1–8, 0–600 rows, windows, sinks, softcap, and
+// inputs from subnormal to overflow: optimized = canonical, bit for bit.
+LAW(13, canonical_bits, 2'000, any, 600, 120'000)
+
+// Law 13 too: flush-to-zero, denormals-are-zero and rounding modes of the caller change no bit, and come back.
+LAW(13, environment, 60, any, 100, 8'000)
+
+// Law 4, sink = one more column of value 0.
+LAW(4, sink_is_a_column, 100, finite, 80, 8'000)
+
+// Law 14, accuracy: within the proven bound of the real value.
+BOOST_AUTO_TEST_CASE_TEMPLATE(law_14_accuracy, Engine, tests::Engines) {
+  const Engine engine;
+  if (!tests::has(engine)) {
+    std::cout << "NOT RUN: law 14 accuracy on " << engine.name() << ", which this machine lacks\n";
+    return;
+  }
+  certify::Tally tally;
+  tests::check_law(200, certify::Domain::finite, {80, 8'000},
+                   [&](const certify::TestCase& test) { return certify::laws::accuracy(engine, test, tally); });
+  BOOST_TEST_MESSAGE("worst error " << tally.worst_over_bound << " of the bound over " << tally.numbers << " numbers");
+  BOOST_TEST(tally.numbers > 0U);
+  BOOST_TEST(tally.worst_over_bound < 1.0);
+  BOOST_TEST(tally.worst_over_bound > 0.0);  // a bound that no error ever approaches would be no measure
+}
+
+BOOST_AUTO_TEST_CASE(law_14_exact_is_rounded) {
+  tests::check_law(150, certify::Domain::finite, {80, 8'000}, certify::laws::exact_is_rounded);
+}
+
+// A bound that passes everything would pass law 14: outputs moved by twice the bound must be called wrong.
+BOOST_AUTO_TEST_CASE(law_14_judge_bites) {
+  tests::check_law(150, certify::Domain::finite, {80, 8'000}, certify::laws::judge_bites);
+}
+
+BOOST_AUTO_TEST_CASE(law_16_exact_symmetries) {
+  tests::check_law(60, certify::Domain::finite, {80, 8'000}, certify::laws::exact_symmetries);
+}
+
+// Probes: closed forms, each with its nearby wrong answers further off than twice the bound.
+BOOST_AUTO_TEST_CASE_TEMPLATE(probes, Engine, tests::Engines) {
+  const Engine engine;
+  if (!tests::has(engine)) {
+    std::cout << "NOT RUN: probes on " << engine.name() << ", which this machine lacks\n";
+    return;
+  }
+  for (const auto& probe : certify::all_probes()) {
+    certify::Tally tally;
+    const auto outcome = certify::run_probe(engine, probe, tally);
+    BOOST_TEST((outcome.verdict == certify::Verdict::holds), probe.name << ", " << probe.question << ": " << outcome.sentence);
+    BOOST_TEST(tally.numbers > 0U);
+  }
+}
+
+// Every named wrong answer of every probe is recognised, by name.
+BOOST_AUTO_TEST_CASE(probes_recognise_their_wrong_answers) {
+  std::size_t recognised = 0;
+  for (const auto& probe : certify::all_probes()) {
+    const std::size_t dim = probe.test.geometry.head_dim;
+    for (std::size_t head = 0; head < probe.test.heads(); ++head) {
+      for (const auto& hypothesis : probe.wrong[head]) {
+        std::vector<float> out;
+        for (std::size_t h = 0; h < probe.test.heads(); ++h) {
+          out.insert(out.end(), dim, static_cast<float>(h == head ? hypothesis.value : probe.right[h]));
+        }
+        certify::Tally tally;
+        const auto outcome = certify::judge_probe(probe, out, tally);
+        BOOST_TEST((outcome.verdict == certify::Verdict::violated), probe.question << ": \"" << hypothesis.behaviour << "\" passed");
+        BOOST_TEST(outcome.sentence.find("as if") != std::string::npos, outcome.sentence);
+        ++recognised;
+      }
+    }
+  }
+  BOOST_TEST(recognised > 200U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Runs all tests of a build and ends with one line: N passed, N failed.
+
+run_tests.py BUILD [BOOST-TEST-ARG…]    with arguments, the Boost.Test program alone; without, the checks below as well
+
+Counted are Boost.Test's cases, from its own report, and each of the checks. A program that crashes, ends with an error
+that its report does not show, or leaves no report is a failure, and so is a run in which no case ran.
+"""
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Boost's log, one event a line.
+EVENT = re.compile(r'.*(Entering|Leaving) test (suite|case|module) "(.*?)"(?:; testing time: (\d+)us)?')
+# RapidCheck's way to run a failing property again, as it or the suite prints it, and the seed it always names.
+REPRODUCE = re.compile(r'RC_PARAMS="?([^"\n]+)"?')
+SEED = re.compile(r"Using configuration: .*\b(seed=\d+)")
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)
+
+
+class Progress:
+    """Follows Boost's log: one line a suite, everything else that the tests print as it comes."""
+
+    def __init__(self, filtered: bool):
+        self.filtered = filtered
+        self.suites, self.case, self.finished = [], None, []
+        self.cases_here, self.microseconds_here = 0, 0
+        self.reproduce = {}  # case, or None where it was printed between cases: RC_PARAMS
+        self.seed, self.falsified = None, set()
+        self.tty = sys.stdout.isatty()
+
+    def path(self, case: str) -> str:
+        return "/".join([*self.suites, case])
+
+    def show_suite(self) -> None:
+        """Called where a suite begins or ends: the cases since the last such place belong to the suite we are in."""
+        if self.cases_here:
+            name = "/".join(self.suites) or "(no suite)"
+            say(f"\r  {name:<40} {self.cases_here:>4} cases {self.microseconds_here / 1e6:>8.1f} s\033[K"
+                if self.tty else f"  {name:<40} {self.cases_here:>4} cases {self.microseconds_here / 1e6:>8.1f} s")
+        self.cases_here, self.microseconds_here = 0, 0
+
+    def line(self, line: str) -> None:
+        event = EVENT.fullmatch(line)
+        if not event:
+            if reproduce := REPRODUCE.search(line):
+                self.reproduce[self.case] = reproduce[1].strip()
+            if seed := SEED.search(line):
+                self.seed = seed[1]
+            if line.startswith("Falsifiable after"):
+                self.falsified.add(self.case)
+            unasked = self.filtered and line.endswith("is skipped because disabled")
+            if line and not unasked:
+                say(("\r\033[K" if self.tty else "") + line)
+            return
+        verb, kind, name, microseconds = event.groups()
+        if kind == "case" and verb == "Entering":
+            self.case = self.path(name)
+            if self.tty:
+                print(f"\r  {self.case[:100]}\033[K", end="", flush=True)
+        elif kind == "case":
+            self.finished.append(self.case)
+            self.case = None
+            self.cases_here += 1
+            self.microseconds_here += int(microseconds or 0)
+        elif kind == "suite":
+            self.show_suite()
+            if verb == "Entering":
+                self.suites.append(name)
+            else:
+                self.suites.pop()
+        elif verb == "Leaving":
+            self.show_suite()
+
+
+    def run_again(self, case: str) -> str:
+        """The command that runs this case again, with the same random numbers where it used any."""
+        seed = self.reproduce.get(case)
+        if seed is None and (case in self.falsified or case == self.case):
+            seed = self.reproduce.get(None) or self.seed
+        level = os.environ.get("KVCERT_TEST_LEVEL", "default")
+        command = ["./kvcert", "test", *([level] if level in {"quick", "full"} else []), f"--run_test={case}"]
+        return (f"RC_PARAMS={shlex.quote(seed)} " if seed else "") + shlex.join(command)
+
+
+def results_of(report: pathlib.Path) -> dict[str, str] | None:
+    """Case: result, from Boost's detailed report; None without a whole one."""
+    try:
+        top = ElementTree.parse(report).getroot()
+    except (OSError, ElementTree.ParseError):
+        return None
+    results = {}
+
+    def walk(element, path):
+        for child in element:
+            name = [*path, child.get("name", "")]
+            if child.tag == "TestSuite":
+                walk(child, name)
+            elif child.tag == "TestCase":
+                results["/".join(name)] = child.get("result", "failed")
+
+    for module in top:
+        walk(module, [])
+    return results
+
+
+def run_boost(program: pathlib.Path, arguments: list[str]) -> tuple[int, dict[str, str]]:
+    """How many passed, and what failed: name and the command that runs it again, if there is one."""
+    progress = Progress(bool(arguments))
+    with tempfile.TemporaryDirectory() as folder:
+        report = pathlib.Path(folder, "report.xml")
+        command = [program, "--color_output=no", "--log_level=test_suite", "--report_level=detailed",
+                   "--report_format=XML", f"--report_sink={report}", *arguments]
+        environment = {"KVCERT_CORPUS": str(ROOT / "corpus"), **os.environ}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT) as running:
+            for line in running.stdout:
+                progress.line(line.decode("utf-8", "replace").rstrip("\n"))
+        status = running.returncode
+        results = results_of(report)
+        words = report.read_text(errors="replace") if results is None and report.is_file() else ""
+    if progress.tty:
+        print("\r\033[K", end="")
+    if results is None:
+        # Without a report, what left the stage before the end is not known to have passed.
+        say(words.rstrip())
+        say(f"the test program ended with {f'signal {-status}' if status < 0 else f'status {status}'}"
+            f"{f' in {progress.case}' if progress.case else ''} and without a report; "
+            f"{len(progress.finished)} cases had finished")
+        return 0, {progress.case: progress.run_again(progress.case)} if progress.case else {"(the test program)": ""}
+    failed, passed = {}, 0
+    for case, result in results.items():
+        if result == "passed" and case not in progress.finished:
+            failed[f"{case} (did not run)"] = ""  # after a crash Boost reports the rest as passed
+        elif result == "passed":
+            passed += 1
+        else:
+            failed[case] = progress.run_again(case)
+    if not passed and not failed:
+        failed["(no test case ran)"] = ""
+    if status != 0 and not failed:
+        failed[f"(every case passed, and yet the test program ended with status {status})"] = ""
+    return passed, failed
+
+
+def checks(build: pathlib.Path) -> dict[str, list]:
+    python = [sys.executable, "-B"]
+    return {
+        "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
+        "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
+        "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
+        "fuzz: golden records through import_wire": [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
+    }
+
+
+def run_check(name: str, command: list) -> bool:
+    began = time.monotonic()
+    try:
+        run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+                             check=False, timeout=600)
+        good, output = run.returncode == 0, run.stdout + run.stderr
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        good, output = False, str(fault)
+    say(f"  {name:<53} {time.monotonic() - began:>5.1f} s{'' if good else '  FAILED'}")
+    if not good:
+        say(output.rstrip())
+        say(f"  run again: {shlex.join(str(part) for part in command)}")
+    return good
+
+
+def main() -> int:
+    build, arguments = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
+    program = build / "tests" / "kvcert_tests"
+    if any(argument.split("=")[0] in {"--help", "--list_content", "--version", "-h", "-?"} for argument in arguments):
+        os.execv(program, [str(program), *arguments])
+    passed, failed = run_boost(program, arguments)
+    if failed:
+        say()
+    for case, run_again in failed.items():
+        say(f"FAILED  {case}")
+        if run_again:
+            say(f"  run again: {run_again}")
+    count_failed = len(failed)
+    if not arguments:
+        for name, command in checks(build).items():
+            good = run_check(name, command)
+            passed, count_failed = passed + good, count_failed + (not good)
+    say(f"{passed} passed, {count_failed} failed")
+    return 0 if passed and not count_failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
