@@ -28,6 +28,20 @@ std::uint64_t mix(std::uint64_t seed, const std::string& name, std::size_t index
   return mixed + 0x9E3779B97F4A7C15U * (index + 1);
 }
 
+std::string promise_of_probe(const std::string& name) {
+  static const std::map<std::string, std::string> promises{
+      {"window", "the mean of exactly the visible positions"},
+      {"head map", "each query head reads its own KV head"},
+      {"sink mass", "each head's sink, once, uncapped, without a value"},
+      {"poison", "rows that must not be read are not read"},
+      {"softcap", "c · tanh(s / c), after scaling"},
+      {"scale", "the scale, once"},
+      {"one key", "one visible row is the answer"},
+      {"shift", "large common scores cancel"},
+      {"no key", "no visible row gives +0"}};
+  return promises.at(name);
+}
+
 template <class Engine>
 class Planner {
  public:
@@ -39,44 +53,41 @@ class Planner {
   Plan take() { return std::move(plan_); }
 
   void law(int number, const std::string& name, const std::string& promise, std::size_t cases, Domain domain, Sizes sizes,
-           std::function<Outcome(const TestCase&)> run) {
+           std::function<Outcome(const TestCase&)> holds_for) {
     Check check;
     check.group = fmt::format("law {}", number);
     check.name = name;
     check.promise = promise;
     check.cases = std::max<std::size_t>(1, cases * percent_ / 100);
     check.generate = [=, seed = seed_](std::size_t index) { return generate(mix(seed, name, index), domain, sizes); };
-    check.run = std::move(run);
+    check.run = [=](std::size_t, const TestCase& test) { return holds_for(test); };
     plan_.checks.push_back(std::move(check));
   }
 
+  /// One check per kind of probe; its cases are the probes of that kind.
   void probes() {
-    std::map<std::string, std::size_t> place;
+    std::vector<std::shared_ptr<std::vector<Probe>>> kinds;
     for (auto& probe : all_probes()) {
-      const auto found = place.find(probe.name);
-      auto shared = std::make_shared<Probe>(std::move(probe));
-      const auto run = [engine = engine_, shared](const TestCase&) {
+      if (kinds.empty() || kinds.back()->front().name != probe.name) kinds.push_back(std::make_shared<std::vector<Probe>>());
+      kinds.back()->push_back(std::move(probe));
+    }
+    for (const auto& kind : kinds) {
+      Check check;
+      check.group = "probe";
+      check.name = kind->front().name;
+      check.promise = promise_of_probe(check.name);
+      check.verdict_if_held = check.name == "no key" ? Judgement::bit_identical : Judgement::within_bound;
+      check.cases = kind->size();
+      check.shrinkable = false;
+      check.generate = [kind](std::size_t index) { return kind->at(index).test; };
+      check.run = [engine = engine_, kind](std::size_t index, const TestCase&) {
         Tally tally;
-        Outcome outcome = run_probe(engine, *shared, tally);
-        if (outcome.verdict == Verdict::violated) outcome.sentence = shared->question + "; " + outcome.sentence;
+        const Probe& probe = kind->at(index);
+        Outcome outcome = run_probe(engine, probe, tally);
+        if (outcome.verdict == Verdict::violated) outcome.sentence = probe.question + "; " + outcome.sentence;
         return outcome;
       };
-      if (found == place.end()) {
-        Check check;
-        check.group = "probe";
-        check.name = shared->name;
-        check.promise = "closed form: " + shared->question;
-        check.verdict_if_held = shared->name == "no key" ? Judgement::bit_identical : Judgement::within_bound;
-        check.run = run;
-        place[shared->name] = plan_.checks.size();
-        plan_.checks.push_back(std::move(check));
-      } else {
-        Check& check = plan_.checks[found->second];
-        check.run = [first = check.run, run](const TestCase& test) {
-          Outcome outcome = first(test);
-          return outcome.verdict == Verdict::violated ? outcome : run(test);
-        };
-      }
+      plan_.checks.push_back(std::move(check));
     }
   }
 
@@ -84,59 +95,59 @@ class Planner {
     const Sizes small{.max_rows = 200, .max_floats = 30'000};
     const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
     const Engine engine = engine_;
-    law(1, "grouping", "a group of heads = its heads one by one", 200, Domain::any, small,
+    law(1, "grouping", "a group of heads = its heads one by one", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::grouping(engine, t); });
-    law(2, "chunk is sequence", "any split of a prompt gives the same bits", 200, Domain::any, small,
+    law(2, "chunk is sequence", "any split of a prompt gives the same bits", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::chunk_is_sequence(engine, t); });
-    law(3, "window hides", "hidden rows may hold anything", 200, Domain::any, small,
+    law(3, "window hides", "hidden rows may hold anything", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::window_hides(engine, t); });
-    law(3, "window is mask", "a window = scores of −∞ before it", 200, Domain::any, small,
+    law(3, "window is mask", "a window = scores of −∞ before it", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::window_is_mask(engine, t); });
-    law(4, "sink is a column", "a sink = one more column of value 0", 60, Domain::finite, tiny,
+    law(4, "sink is a column", "a sink = one more column of value 0", 240, Domain::finite, tiny,
         [=](const TestCase& t) { return laws::sink_is_a_column(engine, t); });
     plan_.checks.back().verdict_if_held = Judgement::within_bound;
-    law(5, "rollback", "append n, truncate n = nothing happened", 200, Domain::any, small,
+    law(5, "rollback", "append n, truncate n = nothing happened", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::rollback(engine, t); });
-    law(6, "snapshot", "restore = the past, and nothing is shared", 200, Domain::any, small,
+    law(6, "snapshot", "restore = the past, and nothing is shared", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::snapshot(engine, t); });
-    law(7, "round trip", "import of export = the layer", 200, Domain::any, small,
+    law(7, "round trip", "import of export = the layer", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::round_trip(engine, t); });
-    law(8, "canonical record", "accepted bytes are written again", 200, Domain::any, tiny,
+    law(8, "canonical record", "accepted bytes are written again", 800, Domain::any, tiny,
         [=](const TestCase& t) { return laws::canonical_record(engine, t); });
-    law(9, "atomic", "a refused call changes nothing", 100, Domain::any, tiny,
+    law(9, "atomic", "a refused call changes nothing", 400, Domain::any, tiny,
         [=](const TestCase& t) { return laws::atomic(engine, t); });
-    law(10, "clear", "cleared = new", 200, Domain::any, small, [=](const TestCase& t) { return laws::clear(engine, t); });
-    law(13, "canonical bits", "the bits of the canonical arithmetic", 600, Domain::any, {},
+    law(10, "clear", "cleared = new", 800, Domain::any, small, [=](const TestCase& t) { return laws::clear(engine, t); });
+    law(13, "canonical bits", "the bits of the canonical arithmetic", 2400, Domain::any, {},
         [=, digest = plan_.digest](const TestCase& t) {
           const Answer answer = ask(filled_layer(engine, t), t);
           add_to_digest(*digest, answer.out);
           add_to_digest(*digest, answer.acc);
           return laws::canonical_bits(engine, t);
         });
-    law(14, "accuracy", "within the proven bound of the real value", 200, Domain::finite, tiny,
+    law(14, "accuracy", "within the proven bound of the real value", 800, Domain::finite, tiny,
         [=, tally = plan_.tally](const TestCase& t) { return laws::accuracy(engine, t, *tally); });
     plan_.checks.back().verdict_if_held = Judgement::within_bound;
-    law(16, "values scale", "values times 2^e, outputs times 2^e", 150, Domain::finite, small,
+    law(16, "values scale", "values times 2^e, outputs times 2^e", 600, Domain::finite, small,
         [=](const TestCase& t) { return laws::values_scale(engine, t); });
-    law(16, "group copies", "a KV group stored twice answers twice", 150, Domain::any, small,
+    law(16, "group copies", "a KV group stored twice answers twice", 600, Domain::any, small,
         [=](const TestCase& t) { return laws::group_copies(engine, t); });
-    law(16, "minus infinity", "rows of score −∞ change nothing", 150, Domain::any, small,
+    law(16, "minus infinity", "rows of score −∞ change nothing", 600, Domain::any, small,
         [=](const TestCase& t) { return laws::minus_infinity_rows(engine, t); });
   }
 
   /// What does not depend on an engine: the exact mode, and the judge.
   void exact_mode() {
     const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
-    law(14, "exact is rounded", "no binary32 is nearer to the real value", 150, Domain::finite, tiny,
+    law(14, "exact is rounded", "no binary32 is nearer to the real value", 600, Domain::finite, tiny,
         [](const TestCase& t) { return laws::exact_is_rounded(t); });
-    law(16, "exact symmetries", "permuted rows, shifted scores: the same", 100, Domain::finite, tiny,
+    law(16, "exact symmetries", "permuted rows, shifted scores: the same", 400, Domain::finite, tiny,
         [](const TestCase& t) { return laws::exact_symmetries(t); });
-    law(14, "judge bites", "an output moved by twice the bound is called wrong", 100, Domain::finite, tiny,
+    law(14, "judge bites", "an output moved by twice the bound is called wrong", 400, Domain::finite, tiny,
         [](const TestCase& t) { return laws::judge_bites(t); });
   }
 
   void environment() {
-    law(13, "environment", "FTZ, DAZ and rounding modes change no bit", 40, Domain::any, {.max_rows = 100, .max_floats = 8'000},
+    law(13, "environment", "FTZ, DAZ and rounding modes change no bit", 160, Domain::any, {.max_rows = 100, .max_floats = 8'000},
         [engine = engine_](const TestCase& t) { return environment_is_neutral(engine, t); });
     plan_.checks.back().group = "environment";
     plan_.checks.back().name = "modes";
@@ -166,7 +177,9 @@ Plan plan(const OptimizedEngine& engine, std::uint64_t seed, unsigned percent) {
   ran.group = "environment";
   ran.name = "kernel ran";
   ran.promise = fmt::format("the {} kernels were the ones that computed", engine.name());
-  ran.run = [engine](const TestCase&) { return only_its_kernels_run(engine); };
+  ran.shrinkable = false;
+  ran.generate = [](std::size_t) { return only_its_kernels_case(); };
+  ran.run = [engine](std::size_t, const TestCase& test) { return only_its_kernels_run(engine, test); };
   result.checks.push_back(std::move(ran));
   return result;
 }
@@ -179,9 +192,9 @@ Plan exact_plan(std::uint64_t seed, unsigned percent) {
   return planner.take();
 }
 
-Outcome run_case(const Check& check, const TestCase& test) {
+Outcome run_case(const Check& check, std::size_t index, const TestCase& test) {
   try {
-    return check.run(test);
+    return check.run(index, test);
   } catch (const std::exception& fault) {
     return violated(fault.what());
   }
@@ -191,18 +204,20 @@ Finding run(const Check& check, const std::function<void()>& tick) {
   const auto begin = std::chrono::steady_clock::now();
   Finding finding;
   for (std::size_t index = 0; index < check.cases; ++index) {
-    const TestCase test = check.generate ? check.generate(index) : TestCase{};
-    Outcome outcome = run_case(check, test);
+    TestCase test = check.generate(index);
+    Outcome outcome = run_case(check, index, test);
     ++finding.cases;
     finding.not_exercised += outcome.verdict == Verdict::not_exercised ? 1 : 0;
     tick();
     if (outcome.verdict != Verdict::violated) continue;
     finding.verdict = Judgement::wrong;
-    if (check.generate) {
-      finding.smallest = shrink(test, [&](const TestCase& c) { return run_case(check, c).verdict == Verdict::violated; });
-      outcome = run_case(check, *finding.smallest);
+    finding.index = index;
+    if (check.shrinkable) {
+      test = shrink(std::move(test), [&](const TestCase& c) { return run_case(check, index, c).verdict == Verdict::violated; });
+      outcome = run_case(check, index, test);
     }
     finding.sentence = outcome.sentence;
+    finding.smallest = std::move(test);
     break;
   }
   if (finding.verdict != Judgement::wrong && 4 * (finding.cases - finding.not_exercised) >= finding.cases) {

@@ -21,10 +21,11 @@ struct Check {
   std::string name;     ///< "window", "rollback"
   std::string promise;  ///< one line for a person
   Judgement verdict_if_held = Judgement::bit_identical;
-  /// The cases. A check without a generator is a single question.
+  /// The cases, by index. Those of a law can be shrunk when they fail; a probe is as small as it can be.
   std::size_t cases = 1;
+  bool shrinkable = true;
   std::function<TestCase(std::size_t index)> generate;
-  std::function<Outcome(const TestCase&)> run;
+  std::function<Outcome(std::size_t index, const TestCase&)> run;
 };
 
 struct Plan {
@@ -44,7 +45,8 @@ struct Finding {
   std::uint64_t cases = 0, not_exercised = 0;
   Judgement verdict = Judgement::not_judged;
   std::string sentence;              ///< wrong: what happened on the smallest case
-  std::optional<TestCase> smallest;  ///< wrong: to be replayed; probes and single questions have none
+  std::optional<TestCase> smallest;  ///< wrong: the smallest case found, and the index of the case it comes from
+  std::size_t index = 0;
   double seconds = 0;
 };
 
@@ -53,6 +55,6 @@ struct Finding {
 Finding run(const Check& check, const std::function<void()>& tick);
 
 /// The outcome of one case, with exceptions turned into violations.
-Outcome run_case(const Check& check, const TestCase& test);
+Outcome run_case(const Check& check, std::size_t index, const TestCase& test);
 
 }  // namespace kvcert::certify

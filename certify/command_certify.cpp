@@ -30,6 +30,7 @@ std::string save_finding(const std::string& folder, const std::string& engine, c
                          {"engine", engine},
                          {"group", check.group},
                          {"check", check.name},
+                         {"index", finding.index},
                          {"sentence", finding.sentence},
                          {"case", to_json(*finding.smallest)}}
               .dump(1)
@@ -146,6 +147,7 @@ int run_replay(const std::string& path) try {
   const std::string engine = finding.at("engine");
   const std::string group = finding.at("group");
   const std::string name = finding.at("check");
+  const std::uint64_t index = finding.at("index");
   const TestCase test = test_case_from_json(finding.at("case"));
   Plan candidates;
   if (engine == "exact mode and judge") {
@@ -162,7 +164,8 @@ int run_replay(const std::string& path) try {
   }
   for (const Check& check : candidates.checks) {
     if (check.group != group || check.name != name) continue;
-    const Outcome outcome = run_case(check, test);
+    if (index >= check.cases && !check.shrinkable) break;
+    const Outcome outcome = run_case(check, index, test);
     fmt::print("{} {} on {}: {}\n", check.group, check.name, engine, check.promise);
     fmt::print("  kv_heads {}  head_dim {}  {} query heads on KV head {}\n", test.geometry.num_kv_heads,
                test.geometry.head_dim, test.heads(), test.kv_head);

@@ -4,8 +4,6 @@
 #include <immintrin.h>
 #endif
 
-#include "certify/generate.hpp"
-
 namespace kvcert::certify {
 
 #if defined(__x86_64__)
@@ -62,18 +60,24 @@ ModeSection::~ModeSection() = default;
 bool ModeSection::intact() const { return true; }
 #endif
 
-Outcome only_its_kernels_run(const OptimizedEngine& engine) {
+TestCase only_its_kernels_case() {
+  TestCase test;
+  test.geometry = {2, 20};
+  test.alive = {1, 1};
+  test.positions = test.upto = 33;
+  test.k.assign(test.positions * test.row_floats(), 0.5F);
+  test.v.assign(test.positions * test.row_floats(), 0.25F);
+  test.q.assign(3 * test.geometry.head_dim, 0.125F);
+  return test;
+}
+
+Outcome only_its_kernels_run(const OptimizedEngine& engine, const TestCase& test) {
   const auto isas = optimized::available_isas();
   std::vector<std::uint64_t> before;
   for (auto isa : isas) before.push_back(optimized::kernel_calls(isa));
-  const TestCase test = generate(7, Domain::finite, {.max_rows = 60, .max_floats = 4'000});
-  TestCase full = test;
-  full.alive.assign(full.alive.size(), 1);
-  full.upto = full.positions;
-  if (full.positions == 0) return violated("the case of this check has no rows");
-  const auto layer = filled_layer(engine, full);
+  const auto layer = filled_layer(engine, test);
   if (layer.isa() != engine.isa) return violated(fmt::format("the layer says it runs {}", optimized::name(layer.isa())));
-  ask(layer, full);
+  ask(layer, test);
   for (std::size_t i = 0; i < isas.size(); ++i) {
     const std::uint64_t calls = optimized::kernel_calls(isas[i]) - before[i];
     if (isas[i] == engine.isa && calls == 0) return violated(fmt::format("no {} kernel was called", engine.name()));

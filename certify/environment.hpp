@@ -80,6 +80,8 @@ Outcome environment_is_neutral(const Engine& engine, const TestCase& test) {
 }
 
 /// Dispatch is honest: this engine's kernels count calls while it computes, and no other ISA's do.
-Outcome only_its_kernels_run(const OptimizedEngine& engine);
+Outcome only_its_kernels_run(const OptimizedEngine& engine, const TestCase& test);
+/// The case for that: one with rows and live heads.
+TestCase only_its_kernels_case();
 
 }  // namespace kvcert::certify

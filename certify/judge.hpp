@@ -23,7 +23,7 @@ struct Tally {
   std::map<Judgement, std::uint64_t> heads;
   std::map<std::string, std::uint64_t> not_judged;  ///< by the hypothesis that failed
   double worst_over_bound = 0;                      ///< error / bound
-  double worst_units = 0;                           ///< error in units of u · Σ w|v|
+  double worst_units = 0;                           ///< error in units of u · Σ w|v|, where that unit is above 2^-120
   std::uint64_t numbers = 0;                        ///< outputs × head_dim that were held against the bound
 
   std::uint64_t judged() const;

@@ -41,8 +41,9 @@ fuzz::BothDecoders& decoders_of(const WireLayer& layer) {
 
 void judge(const WireLayer& layer, std::span<const std::uint8_t> bytes) {
   if (const auto answer = decoders_of(layer).judge(bytes); answer.problem) {
-    fmt::print(stderr, "layer of {} heads x {}, index {}, identity {:016x}, {} bytes: {}\n", layer.geometry.num_kv_heads,
-               layer.geometry.head_dim, layer.layer, layer.identity, bytes.size(), *answer.problem);
+    const auto [heads, dim] = layer.geometry;
+    fmt::print(stderr, "layer of {} heads x {}, index {}, identity {:016x}, {} bytes: {}\n", heads, dim, layer.layer,
+               layer.identity, bytes.size(), *answer.problem);
     std::abort();
   }
 }

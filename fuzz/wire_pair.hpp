@@ -1,5 +1,5 @@
-// One buffer, two decoders: both must come to the same verdict, a refusal must change nothing, and what is accepted must
-// be written again to the same bytes. The fuzz target and the corpus tests share this.
+// One buffer, two decoders: both must come to the same verdict, a refusal must change nothing, and what is accepted
+// must be written again to the same bytes. The fuzz target and the corpus tests share this.
 #pragma once
 
 #include <fmt/format.h>

@@ -42,13 +42,11 @@ constexpr std::uint16_t binary16_from_binary32(std::uint32_t bits) {
   // The neighbours in binary16 are 2^unit apart: 11 significant bits, but never finer than 2^−24.
   const int unit = std::max(exponent + 13, -24);
   const int dropped = unit - exponent;  // bits of the significand below the unit, at least 13
-  // More than 25 of them leave less than a quarter of a unit, which is nothing.
-  std::uint32_t units = dropped > 25 ? 0 : significand >> dropped;
-  if (dropped <= 25) {
-    const std::uint32_t rest = significand & ((std::uint32_t{1} << dropped) - 1);
-    const std::uint32_t half = std::uint32_t{1} << (dropped - 1);
-    if (rest > half || (rest == half && (units & 1) != 0)) ++units;
-  }
+  if (dropped > 24) return static_cast<std::uint16_t>(sign);  // less than half a unit in all
+  std::uint32_t units = significand >> dropped;
+  const std::uint32_t rest = significand & ((std::uint32_t{1} << dropped) - 1);
+  const std::uint32_t half = std::uint32_t{1} << (dropped - 1);
+  if (rest > half || (rest == half && (units & 1) != 0)) ++units;
   // Each binade above the first has 1024 units more in its exponent field. A carry out of the fraction moves into that
   // field by itself: to the next binade, from subnormal to normal, and from 65504 + half a unit to infinity.
   return static_cast<std::uint16_t>(sign | (static_cast<std::uint32_t>(unit + 24) * 1024 + units));

@@ -31,7 +31,7 @@ struct Candidates {
 /// A real number, somewhere in an interval with ends of about `digits` decimal digits: 38 digits are 128 bits, 77 are
 /// 257, 154 are 513, 308 are 1025, 616 are 2048.
 ///
-/// Needs the widest ExponentRange to be in force. The numbers are real: infinities and NaN do not come here, but for the
+/// Needs the widest ExponentRange to be in force. The numbers are real: infinities and NaN do not come here, except the
 /// −∞ that a maximum starts from.
 template <unsigned digits>
 class Exact {

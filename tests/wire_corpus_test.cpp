@@ -1,5 +1,5 @@
-// The golden records: what must be accepted comes back as the same bytes, what must be refused is refused for the stated
-// reason and changes nothing, and so it is for every neighbour of every record.
+// The golden records: what must be accepted comes back as the same bytes, what must be refused is refused for the
+// stated reason and changes nothing, and so it is for every neighbour of every record.
 #include <fmt/format.h>
 
 #include <array>

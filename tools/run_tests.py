@@ -160,7 +160,8 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
-        "fuzz: golden records through import_wire": [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
+        "fuzz: golden records through import_wire":
+            [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
     }
 
 

@@ -105,6 +105,11 @@ Outcome window_hides(const Engine& engine, const TestCase& original) {
   return holds();
 }
 
+inline void keep_first_head(TestCase& test) {
+  test.q.erase(test.q.begin() + static_cast<std::ptrdiff_t>(test.geometry.head_dim), test.q.end());
+  if (!test.sinks.empty()) test.sinks.erase(test.sinks.begin() + 1, test.sinks.end());
+}
+
 /// A key whose score is −∞ for every query head of the case, if there is one: −∞ times one coordinate that has one sign in
 /// all heads, and +0 for the rest.
 inline std::optional<std::vector<float>> minus_infinity_key(const TestCase& test) {
@@ -135,8 +140,7 @@ Outcome window_is_mask(const Engine& engine, const TestCase& original) {
   test.softcap = 0;
   if (test.scale == 0) test.scale = 1;
   if (test.first_visible() == 0) test.first = 1 + test.salt % (test.rows() - 1);
-  test.q.resize(test.geometry.head_dim);  // one head, so that the masking key below exists
-  if (!test.sinks.empty()) test.sinks.resize(1);
+  keep_first_head(test);  // so that the masking key below exists
   const auto key = minus_infinity_key(test);
   if (!key) return not_exercised();
   TestCase masked = test;
@@ -210,8 +214,7 @@ Outcome minus_infinity_rows(const Engine& engine, const TestCase& original) {
   TestCase test = original;
   test.softcap = 0;
   if (test.scale == 0) test.scale = 1;
-  test.q.resize(test.geometry.head_dim);
-  if (!test.sinks.empty()) test.sinks.resize(1);
+  keep_first_head(test);
   test.upto = test.positions;
   const auto key = minus_infinity_key(test);
   if (!key || test.stored() == 0) return not_exercised();

@@ -10,6 +10,9 @@
 #include "optimized/kernels/avx2_elementary.hpp"
 #include "optimized/kernels/kernels.hpp"
 
+// Loops over registers must vanish, or g++ keeps the registers in memory.
+#define KVCERT_UNROLL _Pragma("GCC unroll 8")
+
 namespace kvcert::optimized::kernels {
 namespace {
 
@@ -34,6 +37,12 @@ inline void prefetch(const float* p, std::size_t bytes) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(p) + bytes), _MM_HINT_T0);
 }
 
+/// x, in a register: g++ would rather load it again for every fma.
+inline __m256 held(__m256 x) {
+  asm("" : "+x"(x));
+  return x;
+}
+
 // --- Scores -------------------------------------------------------------------------------------------------------------
 
 /// Eight of the 16 lanes for R rows × H heads: over the j of each lane, ascending, fma(q_j, k_j, lane). The lanes are
@@ -43,45 +52,47 @@ inline void prefetch(const float* p, std::size_t bytes) {
 template <int R, int H>
 inline void score_half(const float* const* k, const float* q, std::size_t head_dim, std::size_t half,
                        __m256 (*sum)[tile_rows], std::size_t first_row) {
+  const std::size_t ahead = 2 * tile_rows * head_dim * sizeof(float);
   const std::size_t rest = head_dim % lanes;
   const std::size_t full_end = head_dim - rest + (rest >= half + width ? half + width : half);
   __m256 lane[R][H];
-  for (int r = 0; r < R; ++r)
-    for (int h = 0; h < H; ++h) lane[r][h] = _mm256_setzero_ps();
+  KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h) lane[r][h] = _mm256_setzero_ps();
   std::size_t j = half;
   for (; j + width <= full_end; j += lanes) {
     __m256 row[R];
-    for (int r = 0; r < R; ++r) row[r] = _mm256_loadu_ps(k[r] + j);
-    for (int h = 0; h < H; ++h) {
-      const __m256 query = _mm256_loadu_ps(q + static_cast<std::size_t>(h) * head_dim + j);
-      for (int r = 0; r < R; ++r) lane[r][h] = _mm256_fmadd_ps(query, row[r], lane[r][h]);
+    KVCERT_UNROLL for (int r = 0; r < R; ++r) row[r] = held(_mm256_loadu_ps(k[r] + j));
+    if (half == 0) KVCERT_UNROLL for (int r = 0; r < R; ++r) prefetch(k[r] + j, ahead);
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+      const __m256 query = held(_mm256_loadu_ps(q + static_cast<std::size_t>(h) * head_dim + j));
+      KVCERT_UNROLL for (int r = 0; r < R; ++r) lane[r][h] = _mm256_fmadd_ps(query, row[r], lane[r][h]);
     }
   }
   if (j < head_dim) {  // 1 … 7 elements: a lane without one keeps its value, even a −0 that fma(0, 0, −0) would change
     const __m256i mask = first_lanes(head_dim - j);
-    for (int h = 0; h < H; ++h) {
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m256 query = _mm256_maskload_ps(q + static_cast<std::size_t>(h) * head_dim + j, mask);
-      for (int r = 0; r < R; ++r) {
+      KVCERT_UNROLL for (int r = 0; r < R; ++r) {
         const __m256 taken = _mm256_fmadd_ps(query, _mm256_maskload_ps(k[r] + j, mask), lane[r][h]);
         lane[r][h] = _mm256_blendv_ps(lane[r][h], taken, _mm256_castsi256_ps(mask));
       }
     }
   }
-  for (int r = 0; r < R; ++r)
-    for (int h = 0; h < H; ++h) {
+  KVCERT_UNROLL for (int r = 0; r < R; ++r) {
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       __m256& total = sum[h][first_row + static_cast<std::size_t>(r)];
       total = half == 0 ? lane[r][h] : _mm256_add_ps(total, lane[r][h]);
     }
+  }
 }
 
 /// Eight folds at once, in the canonical order of each: lane i += i+4, i+2, i+1. Element r of the result is row r's.
 inline __m256 fold_tile(const __m256* row) {
   __m256 four[4];  // four lanes of row r, four of row r + 4
-  for (int r = 0; r < 4; ++r)
+  KVCERT_UNROLL for (int r = 0; r < 4; ++r)
     four[r] = _mm256_add_ps(_mm256_permute2f128_ps(row[r], row[r + 4], 0x20),
                             _mm256_permute2f128_ps(row[r], row[r + 4], 0x31));
   __m256 two[2];
-  for (int r = 0; r < 2; ++r) {
+  KVCERT_UNROLL for (int r = 0; r < 2; ++r) {
     const __m256d a = _mm256_castps_pd(four[2 * r]);
     const __m256d b = _mm256_castps_pd(four[2 * r + 1]);
     two[r] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
@@ -95,7 +106,7 @@ inline void score_tile(const float* const* k, std::size_t rows, const float* q, 
   __m256 sum[H][tile_rows];
   for (std::size_t half = 0; half < lanes; half += width)
     for (std::size_t r = 0; r < tile_rows; r += R) score_half<R, H>(k + r, q, head_dim, half, sum, r);
-  for (int h = 0; h < H; ++h) {
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) {
     const __m256 score = _mm256_mul_ps(fold_tile(sum[h]), _mm256_set1_ps(scale));
     float* at = out + static_cast<std::size_t>(h) * stride;
     if (rows == tile_rows)
@@ -134,22 +145,22 @@ template <int H, int W, bool some_zero>
 inline void sum_strip(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
                       float* out, std::size_t ahead) {
   __m256 sum[H][W];
-  for (int h = 0; h < H; ++h)
-    for (int w = 0; w < W; ++w) sum[h][w] = _mm256_loadu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8);
+  KVCERT_UNROLL for (int h = 0; h < H; ++h)
+    KVCERT_UNROLL for (int w = 0; w < W; ++w) sum[h][w] = _mm256_loadu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8);
   for (std::size_t r = 0; r < rows; ++r) {
     const float* row = v + r * head_dim;
     prefetch(row, ahead);
     __m256 value[W];
-    for (int w = 0; w < W; ++w) value[w] = _mm256_loadu_ps(row + w * 8);
-    for (int h = 0; h < H; ++h) {
+    KVCERT_UNROLL for (int w = 0; w < W; ++w) value[w] = _mm256_loadu_ps(row + w * 8);
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const float* weight = p + static_cast<std::size_t>(h) * stride + r;
       if (some_zero && *weight == 0) continue;
       const __m256 all = _mm256_broadcast_ss(weight);
-      for (int w = 0; w < W; ++w) sum[h][w] = _mm256_fmadd_ps(all, value[w], sum[h][w]);
+      KVCERT_UNROLL for (int w = 0; w < W; ++w) sum[h][w] = _mm256_fmadd_ps(all, value[w], sum[h][w]);
     }
   }
-  for (int h = 0; h < H; ++h)
-    for (int w = 0; w < W; ++w) _mm256_storeu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8, sum[h][w]);
+  KVCERT_UNROLL for (int h = 0; h < H; ++h)
+    KVCERT_UNROLL for (int w = 0; w < W; ++w) _mm256_storeu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8, sum[h][w]);
 }
 
 /// The last 1 … 8 dimensions of a row; lanes past its end are neither read nor written.
