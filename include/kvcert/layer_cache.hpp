@@ -23,6 +23,7 @@
 #include "kvcert/error.hpp"
 #include "kvcert/geometry.hpp"
 #include "kvcert/query.hpp"
+#include "kvcert/storage.hpp"
 #include "kvcert/wire.hpp"
 
 namespace kvcert {
@@ -30,10 +31,111 @@ namespace kvcert {
 /// One flag per KV head, nonzero = alive; or empty = all alive.
 using Alive = std::span<const std::uint8_t>;
 
+/// int8 storage (q8): keys in groups of 32 channels, values in one group per row, a column field from 64 rows on.
+template <class C>
+concept StoresInt8 = requires(C cache, const C layer, const Geometry geometry, KvMode mode, std::size_t n) {
+  /// An empty layer of this storage. Errors: as create.
+  { C::create(geometry, mode) } -> std::same_as<Result<C>>;
+  /// Changes the storage of a layer without a sequence. Errors: wrong_state.
+  { cache.set_mode(mode) } -> std::same_as<Result<void>>;
+  /// A head's int8 rows; all spans empty where that tensor is stored as f32. Errors: head_out_of_range.
+  { layer.head_q8_keys(n) } -> std::same_as<Result<Q8Rows>>;
+  { layer.head_q8_values(n) } -> std::same_as<Result<Q8Rows>>;
+  /// Whether the column field is frozen: one flag of the layer.
+  { layer.frozen() } -> std::same_as<bool>;
+};
+
+/// Chunked attention and eviction.
+template <class C>
+concept HandlesChunks = requires(C cache, const C layer, const Query query, std::span<float> out, std::size_t n) {
+  /// b query positions s0 … s0 + b − 1 of one KV group. query.q_group and out [b][heads][HD], heads = size / (b × HD);
+  /// position i sees rows [max(0, s0 + i + 1 − window), s0 + i + 1), window 0 = all; query.first is not used. Bit for bit
+  /// what b calls of attend_group_upto in order give, acc included. (query, b, s0, window, out, acc)
+  /// Errors: wrong_state, head_out_of_range, shape_mismatch, invalid_argument (s0 + b > T among them), out_of_memory.
+  { layer.attend_chunk(query, n, n, n, out, out) } -> std::same_as<Result<void>>;
+  /// Keeps the last `keep` positions; how many went. Errors: wrong_state (aborted), out_of_memory.
+  { cache.evict_recent(n) } -> std::same_as<Result<std::size_t>>;
+  /// (keep, sink, recent): keeps, within the budget and in this order, the min(sink, keep) earliest, the latest of what is
+  /// left up to recent, then the heaviest by importance; kept rows stay in order. Errors: as evict_recent.
+  { cache.evict_by_mass(n, n, n) } -> std::same_as<Result<std::size_t>>;
+};
+
+/// Linear layers: a recurrent vector instead of rows.
+template <class C>
+concept KeepsRecurrence = requires(C cache, const C layer, std::span<const float> in, WireKind kind, std::uint64_t n) {
+  /// full or linear, for a layer without a sequence; discards the scratch. Errors: wrong_state, invalid_argument (bounded).
+  { cache.set_wire_kind(kind) } -> std::same_as<Result<void>>;
+  /// The recurrent vector after `n` more positions. Errors: wrong_state, counter_exhausted, out_of_memory.
+  { cache.linear_commit(in, n) } -> std::same_as<Result<void>>;
+  /// A tentative vector, while a speculative step is unverified. Errors: wrong_state, out_of_memory.
+  { cache.linear_set_scratch(in) } -> std::same_as<Result<void>>;
+  /// The scratch becomes the state, T + 1. Errors: wrong_state (also without a scratch), counter_exhausted.
+  { cache.linear_accept_scratch() } -> std::same_as<Result<void>>;
+  { cache.discard_linear_scratch() } -> std::same_as<Result<void>>;  // wrong_state
+  { layer.linear_scratch() } -> std::same_as<std::optional<std::span<const float>>>;
+};
+
+/// The bounded anchor: a ring of W rows per KV head beside trained sink keys.
+template <class C>
+concept KeepsRing = std::copyable<typename C::Rope> && std::copyable<typename C::RingSnapshot> &&
+    requires(C cache, const C layer, const typename C::Rope rope, const typename C::RingSnapshot ring, const BoundedSinks sinks,
+             std::span<const float> in, std::span<float> out, float scale, std::size_t n) {
+      /// (window, inv_freq, scale): cos(Δ·f)·scale², sin(Δ·f)·scale² for Δ in [0, window), each correctly rounded.
+      /// Errors: invalid_argument unless 1 ≤ window ≤ 2^20, half = inv_freq.size() ≥ 1, 0 ≤ f ≤ 1, scale finite > 0.
+      { C::Rope::create(n, in, scale) } -> std::same_as<Result<typename C::Rope>>;
+      { rope.window() } -> std::same_as<std::size_t>;
+      { rope.half() } -> std::same_as<std::size_t>;
+      { rope.cos() } -> std::same_as<std::span<const float>>;  // [window × half]
+      { rope.sin() } -> std::same_as<std::span<const float>>;
+      /// Sets kind bounded, with a ring of +0. Errors: wrong_state, invalid_argument (W = 0, KVH·W·HD over 2^63 − 1), OOM.
+      { cache.install_bounded(n) } -> std::same_as<Result<void>>;
+      /// (q [NH × HD], k, v [KVH × HD], sinks, rope, scale, NH, out [NH × HD]): writes the row, then every query head attends
+      /// the sinks and the window. Errors: wrong_state, shape_mismatch (also rope.window ≠ W, 2·half > HD, NH no positive
+      /// multiple of KVH), invalid_argument, counter_exhausted, out_of_memory.
+      { cache.bounded_step(in, in, in, sinks, rope, scale, n, out) } -> std::same_as<Result<void>>;
+      /// The ring and its counter alone; nullopt where there is no ring.
+      { layer.bounded_snapshot() } -> std::same_as<Result<std::optional<typename C::RingSnapshot>>>;
+      /// Errors: wrong_state, shape_mismatch (another geometry or ring size), out_of_memory. Drops the rollback rows.
+      { cache.bounded_restore(ring) } -> std::same_as<Result<void>>;
+      { layer.bounded_window() } -> std::same_as<std::size_t>;                 // 0 = no ring
+      { layer.bounded_keys() } -> std::same_as<std::span<const float>>;        // [KVH][W][HD], +0 where never written
+      { layer.bounded_values() } -> std::same_as<std::span<const float>>;
+      { layer.bounded_undo_rows() } -> std::same_as<std::size_t>;              // positions truncate_last could take back
+      { layer.bounded_state_bytes() } -> std::same_as<std::uint64_t>;          // 4 · ring floats + 8, else 0
+    };
+
+/// The O(1) Nyström overlay, and the state of one group as a value of its own.
+template <class C>
+concept KeepsO1 = std::copyable<typename C::O1Group> &&
+    requires(C cache, const C layer, typename C::O1Group group, const typename C::O1Group saved, const O1Config config,
+             std::span<const float> in, std::span<float> out, std::size_t n) {
+      /// Errors: wrong_state, invalid_argument (landmarks < 4 or window < 1), out_of_memory.
+      { cache.o1_begin(config) } -> std::same_as<Result<void>>;
+      /// One position's rotated queries [NH × HD]; no-op unless collecting. Errors: wrong_state (linear never: no-op),
+      /// shape_mismatch, out_of_memory.
+      { cache.o1_push_q(in) } -> std::same_as<Result<void>>;
+      { layer.o1_trace_positions() } -> std::same_as<std::size_t>;
+      /// False below the boundary. Errors on malformed prerequisites, after which the layer is aborted.
+      { cache.o1_seal(n) } -> std::same_as<Result<bool>>;
+      { layer.o1_sealed() } -> std::same_as<bool>;
+      /// (q [NH × HD], k, v [KVH × HD], NH) → [NH × HD]. Errors: wrong_state, shape_mismatch, counter_exhausted, OOM.
+      { cache.o1_step(in, in, in, n) } -> std::same_as<Result<std::vector<float>>>;
+      { layer.o1_views() } -> std::same_as<std::optional<std::vector<O1GroupView>>>;
+      { layer.o1_memory_bytes() } -> std::same_as<std::uint64_t>;
+      { layer.state() } -> std::same_as<LayerState>;
+
+      /// (config, head_dim, HPK, keys [t × HD], values [t × HD], queries [t][HPK × HD]): exact-only while t ≤ w + sink + 8.
+      { C::O1Group::prefill(config, n, n, in, in, in) } -> std::same_as<Result<typename C::O1Group>>;
+      /// (q [HPK × HD], k [HD], v [HD], out [HPK × HD]).
+      { group.step(in, in, in, out) } -> std::same_as<Result<void>>;
+      { saved.exact_only() } -> std::same_as<bool>;
+      { saved.view() } -> std::same_as<std::optional<O1GroupView>>;  // nullopt if exact-only
+    };
+
 /// A model of this concept is a copyable value; a copy is independent of its original. (Copying throws std::bad_alloc
 /// as containers do; snapshot() reports out_of_memory instead.)
 template <class C>
-concept LayerCache = std::copyable<C> && std::copyable<typename C::Snapshot> &&
+concept LayerCache = StoresInt8<C> && HandlesChunks<C> && KeepsRecurrence<C> && KeepsRing<C> && KeepsO1<C> && std::copyable<C> && std::copyable<typename C::Snapshot> &&
     requires(C cache, const C layer, const typename C::Snapshot saved, const Geometry geometry, const Query query,
              std::span<const float> in, std::span<float> out, Alive alive, std::size_t n,
              std::span<const std::uint8_t> bytes, WireFormat format, std::ostream& stream) {
