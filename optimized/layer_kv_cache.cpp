@@ -1,7 +1,6 @@
 #include "optimized/layer_kv_cache.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 #include "optimized/attend.hpp"
 #include "optimized/default_scale.hpp"
 #include "optimized/failure.hpp"
+#include "optimized/float_bits.hpp"
 #include "optimized/wire.hpp"
 
 namespace kvcert::optimized {
@@ -16,9 +16,9 @@ namespace {
 
 // Floats are judged by their bits: a comparison would follow the caller's flush-to-zero mode, and leave flags behind.
 
-bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7F800000) != 0x7F800000; }
-bool is_zero(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7FFFFFFF) == 0; }
-bool is_negative(float x) { return std::bit_cast<std::uint32_t>(x) >> 31 != 0; }
+bool is_finite(float x) { return (float_bits(x) & 0x7F800000) != 0x7F800000; }
+bool is_zero(float x) { return (float_bits(x) & 0x7FFFFFFF) == 0; }
+bool is_negative(float x) { return float_bits(x) >> 31 != 0; }
 
 /// Whether two spans share a byte.
 bool overlap(std::span<const float> a, std::span<const float> b) {

@@ -9,6 +9,7 @@
 #include "optimized/binary16.hpp"
 #include "optimized/buffer.hpp"
 #include "optimized/failure.hpp"
+#include "optimized/float_bits.hpp"
 
 namespace kvcert::optimized {
 namespace {
@@ -33,7 +34,7 @@ class Writer {
   }
   void f16(std::span<const float> values) {
     for (const float value : values) {
-      const std::uint16_t half = to_binary16(std::bit_cast<std::uint32_t>(value));
+      const std::uint16_t half = to_binary16(float_bits(value));
       std::memcpy(at_, &half, 2);
       at_ += 2;
     }
@@ -50,7 +51,7 @@ class Writer {
 
 Result<void> check_fits_f16(std::span<const float> values, Tensor tensor, std::size_t head) {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+    const std::uint32_t bits = float_bits(values[i]);
     if (!overflows_binary16(bits)) continue;
     return std::unexpected(Error{
         .code = ErrorCode::f16_overflow, .expected = binary16_largest, .found = bits, .tensor = tensor, .head = head,

@@ -101,8 +101,8 @@ HeadAnswer<Real> attend(const HeadQuery& query, const VisibleRows& rows) {
   std::vector<Real> weights;
   for (const Real& s : scores) weights.push_back(exp(s - m));
 
-  // 4. Their sum, by lanes of the row's own index, so that it does not depend on where the window starts. The sink adds
-  //    its weight here and nowhere else: it takes probability away from the rows and has no value to give.
+  // 4. Their sum, by lanes of the row's own index: a hidden row is one that adds nothing to its lane. The sink adds its
+  //    weight here and nowhere else: it takes probability away from the rows and has no value to give.
   Lanes<Real> sum;
   for (std::size_t p = first; p < rows.end; ++p) sum[p] = sum[p] + weights[p - first];
   Real denominator = sum.fold();

@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(canonical_special_values) {
 }
 
 BOOST_AUTO_TEST_CASE(canonical_window_is_a_mask) {
-  // Lanes go by the row's own index; counted from the window's start, the sum of weights would round differently.
+  // A hidden row and a row of score −∞ leave the same lanes behind, so the sums of weights round alike.
   std::mt19937_64 engine(3);
   std::normal_distribution<float> normal;
   Column masked{.keys = {}, .values = {}, .q = {1.0F}};
