@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -11,7 +12,11 @@
 #include <vector>
 
 #include "kvcert/layer_cache.hpp"
+#include "reference/o1_group.hpp"
+#include "reference/ring.hpp"
+#include "reference/rope.hpp"
 #include "reference/sequence_state.hpp"
+#include "reference/wire.hpp"
 
 namespace kvcert::reference {
 
@@ -23,8 +28,17 @@ class LayerKvCache {
   class Snapshot {
     friend class LayerKvCache;
     Geometry geometry_;
+    WireKind kind_ = WireKind::full;
     std::shared_ptr<const SequenceState> state_;
   };
+  /// The ring of a bounded layer and its counter; else as Snapshot.
+  class RingSnapshot {
+    friend class LayerKvCache;
+    std::uint64_t seq_len_ = 0;
+    std::shared_ptr<const Ring> ring_;
+  };
+  using Rope = BoundedRope;
+  using O1Group = reference::O1Group;
 
   /// Moving copies: a layer that was moved from would have no heads. A failed assignment changes nothing.
   LayerKvCache(const LayerKvCache&) = default;
@@ -32,11 +46,14 @@ class LayerKvCache {
   ~LayerKvCache() = default;
 
   // Construction and configuration.
-  static Result<LayerKvCache> create(Geometry geometry);
+  static Result<LayerKvCache> create(Geometry geometry, KvMode mode = KvMode::f32);
   static float default_scale(std::size_t head_dim);
   Geometry geometry() const { return geometry_; }
-  KvMode mode() const { return KvMode::f32; }
-  WireKind wire_kind() const { return WireKind::full; }
+  Result<void> set_mode(KvMode mode);
+  KvMode mode() const { return state_.mode; }
+  Result<void> set_wire_kind(WireKind kind);
+  WireKind wire_kind() const { return kind_; }
+  LayerState state() const;
   Result<void> set_sinks(std::span<const float> sinks);
   void clear_sinks() { sinks_.clear(); }
   std::span<const float> sinks() const { return sinks_; }
@@ -56,13 +73,48 @@ class LayerKvCache {
   Result<void> attend_group(const Query& query, std::span<float> out, std::span<float> acc) const;
   Result<void> attend_group_upto(const Query& query, std::size_t upto, std::span<float> out,
                                  std::span<float> acc) const;
+  Result<void> attend_chunk(const Query& query, std::size_t b, std::size_t s0, std::size_t window, std::span<float> out,
+                            std::span<float> acc) const;
   Result<void> accumulate_imp(std::span<const float> probabilities);
 
-  // Taking back.
+  // Taking back, and letting go.
   Result<void> truncate_last(std::size_t n);
+  Result<std::size_t> evict_recent(std::size_t keep);
+  Result<std::size_t> evict_by_mass(std::size_t keep, std::size_t sink, std::size_t recent);
   void clear();
   Result<Snapshot> snapshot() const;
   Result<void> restore(const Snapshot& saved);
+
+  // Linear layers.
+  Result<void> linear_commit(std::span<const float> state, std::uint64_t positions);
+  Result<void> linear_set_scratch(std::span<const float> scratch);
+  Result<void> linear_accept_scratch();
+  Result<void> discard_linear_scratch();
+  std::optional<std::span<const float>> linear_scratch() const { return state_.linear_scratch; }
+
+  // The bounded anchor.
+  Result<void> install_bounded(std::size_t window);
+  Result<void> bounded_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
+                            const BoundedSinks& sinks, const Rope& rope, float scale, std::size_t query_heads,
+                            std::span<float> out);
+  Result<std::optional<RingSnapshot>> bounded_snapshot() const;
+  Result<void> bounded_restore(const RingSnapshot& saved);
+  std::size_t bounded_window() const { return state_.ring ? state_.ring->window() : 0; }
+  std::span<const float> bounded_keys() const;
+  std::span<const float> bounded_values() const;
+  std::size_t bounded_undo_rows() const { return state_.ring ? state_.ring->undo_rows() : 0; }
+  std::uint64_t bounded_state_bytes() const;
+
+  // The O(1) overlay.
+  Result<void> o1_begin(const O1Config& config);
+  Result<void> o1_push_q(std::span<const float> q_all);
+  std::size_t o1_trace_positions() const;
+  Result<bool> o1_seal(std::size_t query_heads);
+  bool o1_sealed() const { return state_.o1.phase == O1Overlay::Phase::sealed; }
+  Result<std::vector<float>> o1_step(std::span<const float> q_all, std::span<const float> k, std::span<const float> v,
+                                     std::size_t query_heads);
+  std::optional<std::vector<O1GroupView>> o1_views() const;
+  std::uint64_t o1_memory_bytes() const;
 
   // Views.
   std::uint64_t seq_len() const { return state_.seq_len; }
@@ -72,6 +124,9 @@ class LayerKvCache {
   Result<std::span<const float>> head_keys(std::size_t kv_head) const;
   Result<std::span<const float>> head_values(std::size_t kv_head) const;
   Result<std::size_t> head_len(std::size_t kv_head) const;
+  Result<Q8Rows> head_q8_keys(std::size_t kv_head) const;
+  Result<Q8Rows> head_q8_values(std::size_t kv_head) const;
+  bool frozen() const { return state_.frozen; }
   std::span<const float> importance() const { return state_.importance; }
   std::span<const float> linear_state() const { return state_.linear_state; }
   std::uint64_t memory_bytes() const;
@@ -85,12 +140,27 @@ class LayerKvCache {
 
  private:
   LayerKvCache(Geometry geometry, SequenceState state) : geometry_(geometry), state_(std::move(state)) {}
-  Result<void> check_append(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive) const;
-  Result<void> check_query(const Query& query, std::span<float> out, std::span<float> acc) const;
-  bool overlaps_layer(std::span<const float> output) const;
 
-  // Weights and configuration: kept by clear, restore and import.
+  /// wrong_state unless the layer is in one of these states.
+  Result<void> check_state(const char* call, std::initializer_list<LayerState> allowed) const;
+  /// wrong_state unless plain, T = 0, no recurrent vector, and storage f32 where that is asked for.
+  Result<void> check_unused(const char* call, bool f32_only) const;
+  Result<void> check_append(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive) const;
+  Result<void> check_query(const Query& query, std::size_t positions, std::span<float> out, std::span<float> acc) const;
+  Result<void> check_query_overlap(const Query& query, std::span<float> out, std::span<float> acc) const;
+  Result<void> check_bounded_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
+                                  const BoundedSinks& sinks, const Rope& rope, float scale, std::size_t query_heads,
+                                  std::span<const float> out) const;
+  bool overlaps_layer(std::span<const float> output) const;
+  VisibleRows stored_rows(std::size_t kv_head) const;
+  std::size_t keep_positions(const std::vector<std::size_t>& kept);
+  Result<std::vector<O1Group>> sealed_groups(std::size_t query_heads) const;
+  void release_rows();
+  WireLayer wire() const;
+
+  // Weights and configuration: kept by clear, restore and import. (Storage mode and ring are in the state.)
   Geometry geometry_;
+  WireKind kind_ = WireKind::full;
   std::vector<float> sinks_;
   std::uint32_t wire_layer_ = 0;
   std::uint64_t wire_identity_ = 0;
