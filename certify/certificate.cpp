@@ -26,6 +26,18 @@ fmt::text_style style_of(Judgement verdict) {
   return fmt::fg(fmt::terminal_color::green);
 }
 
+/// The text cut to so many columns. Characters outside ASCII count as one, and are never cut in two.
+std::string fit(const std::string& text, std::size_t columns) {
+  std::size_t width = 0;
+  std::size_t room = 0;  // bytes that leave a column for the sign that something is missing
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0U) == 0x80) continue;  // inside a character
+    if (++width == columns) room = i;
+    if (width > columns) return columns == 0 ? "" : text.substr(0, room) + "…";
+  }
+  return text;
+}
+
 std::string painted(const std::string& text, Judgement verdict, bool color) {
   return color ? fmt::format(style_of(verdict), "{}", text) : text;
 }
@@ -139,14 +151,18 @@ json to_json(const Certificate& certificate) {
           {"not_covered", not_covered()}};
 }
 
-std::string table_line(const Check& check, const Finding& finding, bool color) {
-  std::string line = fmt::format("  {:<12}{:<19}", check.group, check.name);
-  line += painted(fmt::format("{:<24}", name(finding.verdict)), finding.verdict, color);
-  line += fmt::format("{:>6}", finding.cases);
-  line += finding.cases == 1 ? " case " : " cases";
-  line += fmt::format("{:>6.1f} s  {}", finding.seconds, check.promise);
-  if (finding.not_exercised > 0) line += fmt::format(" ({} of them too small to tell)", finding.not_exercised);
-  return line;
+std::string table_head() {
+  return fmt::format("  {:<13}{:<19}{:<24}{:>6}{:>8}  {}", "", "check", "verdict", "cases", "time", "what was asked");
+}
+
+std::string table_line(const Check& check, const Finding& finding, bool color, std::size_t columns) {
+  const std::string left = fmt::format("  {:<13}{:<19}", check.group, check.name);
+  const std::string verdict = fmt::format("{:<24}", name(finding.verdict));
+  const std::string right = fmt::format("{:>6}{:>6.1f} s  ", finding.cases, finding.seconds);
+  std::string promise = check.promise;
+  if (finding.not_exercised > 0) promise += fmt::format(" ({} cases too small to tell)", finding.not_exercised);
+  const std::size_t taken = left.size() + verdict.size() + right.size();
+  return left + painted(verdict, finding.verdict, color) + right + fit(promise, columns > taken ? columns - taken : 0);
 }
 
 std::string summary(const Certificate& certificate, bool color) {

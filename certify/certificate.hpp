@@ -43,8 +43,9 @@ std::vector<std::string> not_covered();
 /// The certificate's JSON. Field meanings: docs/certificate.md.
 nlohmann::json to_json(const Certificate& certificate);
 
-/// One line of the table, and the closing lines. `color`: with terminal colours.
-std::string table_line(const Check& check, const Finding& finding, bool color);
+/// The table's head, one line of it, and the closing lines. `color`: with terminal colours; the line is cut to `columns`.
+std::string table_head();
+std::string table_line(const Check& check, const Finding& finding, bool color, std::size_t columns);
 std::string summary(const Certificate& certificate, bool color);
 
 }  // namespace kvcert::certify

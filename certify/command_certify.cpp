@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -52,18 +53,25 @@ void print_wrong(const std::string& engine, const Check& check, const Finding& f
   fmt::print("\n");
 }
 
+/// Columns of the terminal that standard output is; plenty where it is a file.
+std::size_t output_columns() {
+  winsize size{};
+  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 200;
+  return size.ws_col;
+}
+
 Section run_section(const std::string& engine, Plan plan, Progress& progress, const CertifyOptions& options) {
   const bool color = isatty(STDOUT_FILENO) != 0;
   Section section;
   section.engine = engine;
   progress.erase();
-  fmt::print("{}\n", engine);
+  fmt::print("{}\n{}\n", engine, table_head());
   for (const Check& check : plan.checks) {
     progress.label(engine + ", " + check.name);
     Finding finding = run(check, [&] { progress.tick(); });
     progress.tick(check.cases - finding.cases);  // a wrong check stops early
     progress.erase();
-    fmt::print("{}\n", table_line(check, finding, color));
+    fmt::print("{}\n", table_line(check, finding, color, output_columns()));
     if (finding.verdict == Judgement::wrong) print_wrong(engine, check, finding, options.findings);
     std::fflush(stdout);
     section.findings.push_back(std::move(finding));

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Fails when a file includes what its room must not: check_rooms.py SOURCE_ROOT [STAMP].
 
-Every #include of every C++ file is held against its room's row. Only the text is read, so the rule holds for code behind
-#if as well. Includes are written from the repository's root ("reference/attend.hpp") or, for the seam, "kvcert/…"; a path
-with ".." is refused everywhere, since it could reach any room.
+Every #include of every C++ file is held against its room's row. Only the text is read, so the rule holds for code
+behind #if as well. Includes are written from the repository's root ("reference/attend.hpp") or, for the seam,
+"kvcert/…"; a path with ".." is refused everywhere, since it could reach any room, and so is a file whose name does not
+say that it is C++, since it would not be read here.
 """
 import pathlib
 import re
@@ -26,21 +27,25 @@ ROOMS = {
     "tests": (("kvcert/", "reference/", "optimized/", "certify/", "fuzz/", "proofs/", "tests/"),
               ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/", "CLI/", "rapidcheck.h", "rapidcheck/", "benchmark/")),
 }
-INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|import)[ \t]*(?:([<"])([^>"]+)[>"]|(.*))', re.M)
+CODE = {".cpp", ".hpp", ".h", ".c", ".cc", ".cxx", ".hh", ".hxx", ".inc", ".inl", ".ipp", ".tpp", ".S"}
+# A compiler takes comments for blanks, and the line may begin inside one.
+BLANK = r'(?:[ \t]|/\*[\s\S]*?\*/)*'
+INCLUDE = re.compile(rf'^(?:.*\*/)?{BLANK}(?:#|%:){BLANK}(?:include|import){BLANK}(?:([<"])([^>"\n]+)[>"]|(.*))', re.M)
 
 
 def violations(root: pathlib.Path):
     for room, (quoted, libraries) in ROOMS.items():
         for path in sorted((root / room).rglob("*")):
-            if path.suffix not in {".cpp", ".hpp", ".h", ".c"}:
+            if path.suffix not in CODE:
                 continue
-            for bracket, target, computed in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            text = path.read_text(encoding="utf-8").replace("\\\n", "")  # continued lines are one line
+            for bracket, target, computed in INCLUDE.findall(text):
                 if computed:
                     ok, target = False, computed  # a macro could name anything
                 elif ".." in pathlib.PurePosixPath(target).parts:
                     ok = False
                 elif bracket == '"':
-                    ok = target.startswith(quoted)
+                    ok = target.startswith(quoted) and pathlib.PurePosixPath(target).suffix in CODE
                 else:
                     ok = (target in SYSTEM or target.startswith(libraries or ("\0",))
                           or not ("/" in target or "." in target))

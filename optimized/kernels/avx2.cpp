@@ -22,8 +22,8 @@ void count_call() { __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED); }
 std::uint64_t calls() { return __atomic_load_n(&call_count, __ATOMIC_RELAXED); }
 
 constexpr std::size_t width = 8;       // floats in a register
-constexpr std::size_t tile_rows = 8;   // rows of K that are scored, and folded, together
-constexpr std::size_t block_rows = 16; // rows of V that stay in the first-level cache while the dimensions are walked
+constexpr std::size_t tile_rows = 24;   // rows of K that are scored while they are in the first-level cache
+constexpr std::size_t block_rows = 16;  // rows of V that stay there while the dimensions are walked
 
 inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
@@ -46,13 +46,13 @@ inline __m256 held(__m256 x) {
 // --- Scores -------------------------------------------------------------------------------------------------------------
 
 /// Eight of the 16 lanes for R rows × H heads: over the j of each lane, ascending, fma(q_j, k_j, lane). The lanes are
-/// those at `half` (0 or 8) of every 16 elements. R · H ≥ 6 sums hide the latency of fma; more than 12 would not fit
-/// beside R row registers and one of q. The first half stores its lanes, the second adds its own to them (lane i += lane
+/// those at `half` (0 or 8) of every 16 elements. R · H ≥ 8 sums hide the latency of fma; 12 are the
+/// most that fit beside R registers of rows and one of q. The first half stores its lanes, the second adds its own to them (lane i += lane
 /// i + 8).
 template <int R, int H>
 inline void score_half(const float* const* k, const float* q, std::size_t head_dim, std::size_t half,
                        __m256 (*sum)[tile_rows], std::size_t first_row) {
-  const std::size_t ahead = 2 * tile_rows * head_dim * sizeof(float);
+  const std::size_t ahead = tile_rows * head_dim * sizeof(float);
   const std::size_t rest = head_dim % lanes;
   const std::size_t full_end = head_dim - rest + (rest >= half + width ? half + width : half);
   __m256 lane[R][H];
@@ -86,7 +86,7 @@ inline void score_half(const float* const* k, const float* q, std::size_t head_d
 }
 
 /// Eight folds at once, in the canonical order of each: lane i += i+4, i+2, i+1. Element r of the result is row r's.
-inline __m256 fold_tile(const __m256* row) {
+inline __m256 fold_eight(const __m256* row) {
   __m256 four[4];  // four lanes of row r, four of row r + 4
   KVCERT_UNROLL for (int r = 0; r < 4; ++r)
     four[r] = _mm256_add_ps(_mm256_permute2f128_ps(row[r], row[r + 4], 0x20),
@@ -100,20 +100,25 @@ inline __m256 fold_tile(const __m256* row) {
   return _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xDD));
 }
 
+/// R divides tile_rows. k: tile_rows row pointers, of which those from `rows` on repeat the last row.
 template <int R, int H>
 inline void score_tile(const float* const* k, std::size_t rows, const float* q, std::size_t head_dim, float scale,
                        float* out, std::size_t stride) {
   __m256 sum[H][tile_rows];
+  if (rows < tile_rows)  // not all will be written, and folds take 8
+    for (int h = 0; h < H; ++h)
+      for (std::size_t r = 0; r < tile_rows; ++r) sum[h][r] = _mm256_setzero_ps();
   for (std::size_t half = 0; half < lanes; half += width)
-    for (std::size_t r = 0; r < tile_rows; r += R) score_half<R, H>(k + r, q, head_dim, half, sum, r);
-  KVCERT_UNROLL for (int h = 0; h < H; ++h) {
-    const __m256 score = _mm256_mul_ps(fold_tile(sum[h]), _mm256_set1_ps(scale));
-    float* at = out + static_cast<std::size_t>(h) * stride;
-    if (rows == tile_rows)
-      _mm256_storeu_ps(at, score);
-    else
-      _mm256_maskstore_ps(at, first_lanes(rows), score);
-  }
+    for (std::size_t r = 0; r < rows; r += R) score_half<R, H>(k + r, q, head_dim, half, sum, r);
+  for (std::size_t r = 0; r < rows; r += width)
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+      const __m256 score = _mm256_mul_ps(fold_eight(sum[h] + r), _mm256_set1_ps(scale));
+      float* at = out + static_cast<std::size_t>(h) * stride + r;
+      if (rows - r >= width)
+        _mm256_storeu_ps(at, score);
+      else
+        _mm256_maskstore_ps(at, first_lanes(rows - r), score);
+    }
 }
 
 void scores(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
@@ -121,18 +126,17 @@ void scores(const float* q, std::size_t heads, const float* k, std::size_t rows,
   count_call();
   for (std::size_t r = 0; r < rows; r += tile_rows) {
     const std::size_t count = smaller(rows - r, tile_rows);
-    const float* row[tile_rows];  // the last tile is filled up with its last row, whose scores are then not stored
+    const float* row[tile_rows];
     for (std::size_t i = 0; i < tile_rows; ++i) row[i] = k + (r + smaller(i, count - 1)) * head_dim;
-    for (std::size_t h = 0; h < heads;) {
+    for (std::size_t h = 0; h < heads; h += 4) {
       const float* query = q + h * head_dim;
       float* at = out + h * stride + r;
-      switch (smaller(heads - h, 4)) {
-        case 4: score_tile<2, 4>(row, count, query, head_dim, scale, at, stride); break;
-        case 3: score_tile<4, 3>(row, count, query, head_dim, scale, at, stride); break;
+      switch (heads - h) {
+        case 1: score_tile<8, 1>(row, count, query, head_dim, scale, at, stride); break;
         case 2: score_tile<4, 2>(row, count, query, head_dim, scale, at, stride); break;
-        default: score_tile<8, 1>(row, count, query, head_dim, scale, at, stride); break;
+        case 3: score_tile<3, 3>(row, count, query, head_dim, scale, at, stride); break;
+        default: score_tile<3, 4>(row, count, query, head_dim, scale, at, stride); break;
       }
-      h += smaller(heads - h, 4);
     }
   }
 }
@@ -204,17 +208,16 @@ void weighted_sum(const float* p, std::size_t heads, std::size_t stride, const f
   count_call();
   for (std::size_t r = 0; r < rows; r += block_rows) {
     const std::size_t count = smaller(rows - r, block_rows);
-    for (std::size_t h = 0; h < heads;) {
+    for (std::size_t h = 0; h < heads; h += 4) {
       const float* weights = p + h * stride + r;
       const float* values = v + r * head_dim;
       float* sums = out + h * head_dim;
-      switch (smaller(heads - h, 4)) {
-        case 4: sum_block<4, 2>(weights, stride, values, count, head_dim, sums); break;
-        case 3: sum_block<3, 2>(weights, stride, values, count, head_dim, sums); break;
+      switch (heads - h) {
+        case 1: sum_block<1, 8>(weights, stride, values, count, head_dim, sums); break;
         case 2: sum_block<2, 4>(weights, stride, values, count, head_dim, sums); break;
-        default: sum_block<1, 8>(weights, stride, values, count, head_dim, sums); break;
+        case 3: sum_block<3, 2>(weights, stride, values, count, head_dim, sums); break;
+        default: sum_block<4, 2>(weights, stride, values, count, head_dim, sums); break;
       }
-      h += smaller(heads - h, 4);
     }
   }
 }
