@@ -3,74 +3,113 @@
 #include <algorithm>
 #include <new>
 
+#include "optimized/attend_int8.hpp"
 #include "optimized/buffer.hpp"
 #include "optimized/float_environment.hpp"
+#include "optimized/scratch.hpp"
 
 namespace kvcert::optimized {
 namespace {
 
-constexpr std::size_t heads_at_once = 64;
+constexpr std::size_t queries_at_once = 64;
 
-/// Floats from one head's probabilities to the next: whole cache lines, and one more line where the rows would otherwise
-/// lie a multiple of 4096 bytes apart, which the cache and the store buffer take for the same place.
-std::size_t stride_for(std::size_t visible) {
-  const std::size_t rounded = (visible + 15) / 16 * 16;
-  return rounded % 1024 == 0 ? rounded + 16 : rounded;
+struct RowRange {
+  std::size_t begin;
+  std::size_t end;
+  std::size_t size() const { return end - begin; }
+};
+
+RowRange visible_at(const AttendTask& task, std::size_t position) {
+  const std::size_t end = task.end + position;
+  const std::size_t begin = task.window != 0 && end > task.window ? end - task.window : 0;
+  return {std::max(task.first, begin), end};
 }
 
-/// The thread's scratch, at least `floats` long.
-float* scratch(std::size_t floats) {
-  thread_local Buffer<float> buffer;
-  if (buffer.size() < floats) buffer = Buffer<float>(floats);
-  return buffer.data();
+/// Queries [query, query + count) in the order positions, then heads; and the rows that some of them see. Later positions
+/// begin and end later.
+struct Tile {
+  std::size_t query;
+  std::size_t count;
+  RowRange rows;
+  std::size_t stride;  // floats from one query's probabilities to the next
+};
+
+Tile tile_at(const AttendTask& task, std::size_t query) {
+  const std::size_t count = std::min(queries_at_once, task.positions * task.heads - query);
+  const std::size_t begin = visible_at(task, query / task.heads).begin;
+  const std::size_t end = visible_at(task, (query + count - 1) / task.heads).end;
+  return {query, count, {begin, end}, padded_stride(end - begin)};
 }
 
-/// Query heads [head, head + count) of the task; p is the scratch, [count × stride].
-void attend_heads(const AttendTask& task, std::size_t head, std::size_t count, float* p, std::size_t stride) {
+/// Floats for probabilities, then for int8 blocks. Counts and rows are those of arrays in memory; only the product of both
+/// can be more than that.
+std::size_t scratch_floats(const AttendTask& task, const Tile& tile) {
+  std::size_t blocks = 0;
+  if (task.keys.f32 == nullptr) blocks = int8_score_floats(tile.count, task.head_dim);
+  if (task.values.f32 == nullptr) blocks = std::max(blocks, int8_sum_floats(task.head_dim));
+  if (tile.stride > max_allocation_bytes / sizeof(float) / tile.count) throw std::bad_alloc();
+  return tile.count * tile.stride + blocks;
+}
+
+void attend_tile(const AttendTask& task, const Tile& tile, float* p) {
   const kernels::Table& kernel = *task.kernels;
-  const std::size_t visible = task.rows - task.first;
-  const std::size_t skipped = task.first * task.head_dim;
-  float* out = task.out + head * task.head_dim;
+  const std::size_t head_dim = task.head_dim;
+  const RowRange rows = tile.rows;
+  const float* q = task.q.data() + tile.query * head_dim;
+  float* out = task.out + tile.query * head_dim;
+  float* blocks = p + tile.count * tile.stride;
 
-  // 1. scores, soft-capped
-  kernel.scores(task.q.data() + head * task.head_dim, count, task.keys + skipped, visible, task.head_dim, task.scale, p, stride);
-  if (task.capped)
-    for (std::size_t h = 0; h < count; ++h) kernel.softcap_row(p + h * stride, visible, task.softcap);
+  // 1. scores of all the tile's rows
+  if (task.keys.f32 != nullptr)
+    kernel.scores(q, tile.count, task.keys.f32 + rows.begin * head_dim, rows.size(), head_dim, task.scale, p, tile.stride);
+  else
+    int8_scores(kernel, q, tile.count, task.keys, rows.begin, rows.size(), head_dim, task.scale, p, tile.stride, blocks);
 
-  // 2. probabilities; lanes go by absolute row index, so a window does not shift them
-  for (std::size_t h = 0; h < count; ++h)
-    kernel.softmax_row(p + h * stride, visible, task.first % kernels::lanes,
-                       task.sinks == nullptr ? nullptr : task.sinks + head + h);
+  for (std::size_t u = 0; u < tile.count; ++u) {
+    const std::size_t head = (tile.query + u) % task.heads;
+    const RowRange visible = visible_at(task, (tile.query + u) / task.heads);
+    float* row = p + u * tile.stride;
+    float* seen = row + (visible.begin - rows.begin);
+    // 2. soft cap and probabilities, of what this query sees; lanes go by absolute row index, so a window does not shift them
+    if (task.capped) kernel.softcap_row(seen, visible.size(), task.softcap);
+    kernel.softmax_row(seen, visible.size(), visible.begin % kernels::lanes,
+                       task.sinks == nullptr ? nullptr : task.sinks + head);
+    // the rest weighs nothing: weighted_sum skips it, whatever its rows hold
+    std::fill(row, seen, 0.0F);
+    std::fill(seen + visible.size(), row + rows.size(), 0.0F);
+    // 3. importance, positions and then heads ascending
+    const std::size_t end = std::min(visible.end, task.acc.size());
+    if (visible.begin < end) kernel.add_row(task.acc.data() + visible.begin, seen, end - visible.begin);
+  }
+  if (!task.probabilities.empty()) {
+    std::fill_n(task.probabilities.begin(), rows.begin, 0.0F);
+    std::copy_n(p, rows.size(), task.probabilities.begin() + static_cast<std::ptrdiff_t>(rows.begin));
+  }
 
-  // 3. output
-  std::fill_n(out, count * task.head_dim, 0.0F);
-  kernel.weighted_sum(p, count, stride, task.values + skipped, visible, task.head_dim, out);
-  kernel.canonicalize_row(out, count * task.head_dim);
-
-  // 4. importance, heads ascending
-  const std::size_t end = std::min(task.rows, task.acc.size());
-  if (task.first < end)
-    for (std::size_t h = 0; h < count; ++h) kernel.add_row(task.acc.data() + task.first, p + h * stride, end - task.first);
+  // 4. output
+  std::fill_n(out, tile.count * head_dim, 0.0F);
+  if (task.values.f32 != nullptr)
+    kernel.weighted_sum(p, tile.count, tile.stride, task.values.f32 + rows.begin * head_dim, rows.size(), head_dim, out);
+  else
+    int8_weighted_sum(kernel, p, tile.count, tile.stride, task.values, rows.begin, rows.size(), head_dim, out, blocks);
+  kernel.canonicalize_row(out, tile.count * head_dim);
 }
 
 /// Not inlined, so that nothing of it can move out of the caller's FloatEnvironment.
-[[gnu::noinline]] void attend_all(const AttendTask& task, float* p, std::size_t stride) {
-  for (std::size_t head = 0; head < task.heads; head += heads_at_once)
-    attend_heads(task, head, std::min(heads_at_once, task.heads - head), p, stride);
-  if (task.probabilities.empty()) return;
-  std::fill_n(task.probabilities.begin(), task.first, 0.0F);
-  std::copy_n(p, task.rows - task.first, task.probabilities.begin() + static_cast<std::ptrdiff_t>(task.first));
+[[gnu::noinline]] void attend_all(const AttendTask& task, float* p) {
+  for (std::size_t query = 0; query < task.positions * task.heads; query += queries_at_once)
+    attend_tile(task, tile_at(task, query), p);
 }
 
 }  // namespace
 
 void attend(const AttendTask& task) {
-  const std::size_t stride = stride_for(task.rows - task.first);
-  const std::size_t heads = std::min(heads_at_once, task.heads);
-  if (stride > max_allocation_bytes / sizeof(float) / heads) throw std::bad_alloc();
-  float* p = scratch(heads * stride);
+  std::size_t floats = 0;
+  for (std::size_t query = 0; query < task.positions * task.heads; query += queries_at_once)
+    floats = std::max(floats, scratch_floats(task, tile_at(task, query)));
+  float* p = scratch(floats);
   const FloatEnvironment standard;
-  attend_all(task, p, stride);
+  attend_all(task, p);
 }
 
 void add_row(const kernels::Table& kernels, std::span<float> acc, std::span<const float> row) {

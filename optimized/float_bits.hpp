@@ -15,4 +15,8 @@ inline std::uint32_t float_bits(float x) {
   return bits;
 }
 
+inline bool is_finite(float x) { return (float_bits(x) & 0x7F800000) != 0x7F800000; }
+inline bool is_zero(float x) { return (float_bits(x) & 0x7FFFFFFF) == 0; }
+inline bool is_negative(float x) { return float_bits(x) >> 31 != 0; }
+
 }  // namespace kvcert::optimized

@@ -1,14 +1,14 @@
-#include "optimized/wire.hpp"
-
+// Encoding.
+#include <algorithm>
 #include <bit>
 #include <cstring>
-#include <new>
 #include <string>
+#include <utility>
 
 #include "kvcert/wire.hpp"
 #include "optimized/binary16.hpp"
-#include "optimized/buffer.hpp"
 #include "optimized/failure.hpp"
+#include "optimized/wire.hpp"
 #include "optimized/float_bits.hpp"
 
 namespace kvcert::optimized {
@@ -18,6 +18,18 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "records are little-endian, and so must memory be");
 
 std::uint64_t element_bytes(WireFormat format) { return format == WireFormat::f16 ? 2 : 4; }
+
+/// A u32 of the record.
+struct Field {
+  const char* name;
+  std::uint64_t value;
+};
+
+Result<void> check_field(Field field) {
+  if (field.value <= wire::max_length) return {};
+  return failure(ErrorCode::length_overflow, wire::max_length, field.value,
+                 std::string(field.name) + " would be " + std::to_string(field.value) + ", more than 32 bits hold");
+}
 
 /// Appends to memory that was measured before.
 class Writer {
@@ -39,10 +51,18 @@ class Writer {
       at_ += 2;
     }
   }
-  /// u32 length, then the elements.
-  void array(std::span<const float> values, WireFormat format) {
-    integer(values.size(), 4);
+  void elements(std::span<const float> values, WireFormat format) {
     format == WireFormat::f16 ? f16(values) : f32(values);
+  }
+  void header(const WireLayer& layer, WireFormat format, std::uint64_t position) {
+    for (const std::uint8_t byte : wire::magic) integer(byte, 1);
+    integer(wire::version, 4);
+    integer(layer.identity, 8);
+    integer(layer.layer, 4);
+    integer(layer.kind, 1);
+    integer(format == WireFormat::f16 ? 1 : 0, 1);
+    integer(0, 2);  // reserved
+    integer(position, 8);
   }
 
  private:
@@ -62,37 +82,17 @@ Result<void> check_fits_f16(std::span<const float> values, Tensor tensor, std::s
   return {};
 }
 
-void read_floats(std::span<float> to, const std::uint8_t* from, bool f16) {
-  if (to.empty()) return;
-  if (!f16) {
-    std::memcpy(to.data(), from, to.size_bytes());
-    return;
-  }
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    std::uint16_t half = 0;
-    std::memcpy(&half, from + 2 * i, 2);
-    const std::uint32_t bits = from_binary16(half);
-    std::memcpy(&to[i], &bits, 4);
-  }
-}
-
 }  // namespace
 
 Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std::uint64_t live_heads,
                                    std::uint64_t recurrent_floats, WireFormat format) {
   const std::uint64_t heads = geometry.num_kv_heads;
   const std::uint64_t live = seq_len == 0 ? 0 : live_heads < heads ? live_heads : heads;
-  struct Field {
-    const char* name;
-    std::uint64_t value;
-  };
   for (const Field field : {Field{"seq_len", seq_len}, Field{"num_kv_heads", heads}, Field{"head_dim", geometry.head_dim},
                             Field{"linear_len", recurrent_floats}, Field{"imp_len", seq_len},
                             // Reached with both below 2^32, so that this product has not wrapped where it is looked at.
                             Field{"k_len", live == 0 ? 0 : seq_len * geometry.head_dim}}) {
-    if (field.value > wire::max_length)
-      return failure(ErrorCode::length_overflow, wire::max_length, field.value,
-                     std::string(field.name) + " would be " + std::to_string(field.value) + ", more than 32 bits hold");
+    if (auto fits = check_field(field); !fits) return std::unexpected(fits.error());
   }
   // heads, live < 2^32 and the array below 2^34 bytes: live · array may need 67 bits and is compared before it is formed.
   const std::uint64_t fixed = wire::header_bytes + 6 * 4 + 4 * recurrent_floats + 4 * seq_len + 8 * heads;  // < 2^37
@@ -102,78 +102,87 @@ Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std
   return fixed + live * head;
 }
 
-Result<std::vector<std::uint8_t>> encode(const Sequence& sequence, const WireLayer& layer, WireFormat format) {
+namespace {
+
+Result<std::vector<std::uint8_t>> encode_full(const LayerData& data, const WireLayer& layer, WireFormat format) {
   const Geometry geometry{static_cast<std::size_t>(layer.num_kv_heads), static_cast<std::size_t>(layer.head_dim)};
-  const std::uint64_t length = sequence.length();
-  const auto size = record_bytes(geometry, length, sequence.live_heads(), sequence.linear().size(), format);
+  const Sequence& rows = data.rows;
+  const auto linear = data.recurrence.state.view();
+  const auto size = record_bytes(geometry, rows.length(), rows.live_heads(), linear.size(), format);
   if (!size) return std::unexpected(size.error());
-  if (format == WireFormat::f16) {
-    for (std::size_t head = 0; head < geometry.num_kv_heads; ++head) {
-      if (auto fits = check_fits_f16(sequence.keys(head), Tensor::keys, head); !fits) return std::unexpected(fits.error());
-      if (auto fits = check_fits_f16(sequence.values(head), Tensor::values, head); !fits) return std::unexpected(fits.error());
-    }
+  for (std::size_t head = 0; format == WireFormat::f16 && head < geometry.num_kv_heads; ++head) {
+    if (auto fits = check_fits_f16(rows.keys(head), Tensor::keys, head); !fits) return std::unexpected(fits.error());
+    if (auto fits = check_fits_f16(rows.values(head), Tensor::values, head); !fits) return std::unexpected(fits.error());
   }
 
   std::vector<std::uint8_t> bytes(*size);
-  const std::uint64_t flag = format == WireFormat::f16 ? 1 : 0;
   Writer writer(bytes.data());
-  for (const std::uint8_t byte : wire::magic) writer.integer(byte, 1);
-  writer.integer(wire::version, 4);
-  writer.integer(layer.identity, 8);
-  writer.integer(layer.layer, 4);
-  writer.integer(layer.kind, 1);
-  writer.integer(flag, 1);
-  writer.integer(0, 2);  // reserved
-  writer.integer(length, 8);
-
-  writer.integer(flag, 4);
-  writer.integer(length, 4);
+  writer.header(layer, format, rows.length());
+  writer.integer(format == WireFormat::f16 ? 1 : 0, 4);
+  writer.integer(rows.length(), 4);
   writer.integer(geometry.num_kv_heads, 4);
   writer.integer(geometry.head_dim, 4);
-  writer.integer(sequence.linear().size(), 4);
-  writer.integer(sequence.importance().size(), 4);
-  writer.f32(sequence.linear());
-  writer.f32(sequence.importance());
+  writer.integer(linear.size(), 4);
+  writer.integer(rows.importance().size(), 4);
+  writer.f32(linear);
+  writer.f32(rows.importance());
   for (std::size_t head = 0; head < geometry.num_kv_heads; ++head) {
-    writer.array(sequence.keys(head), format);
-    writer.array(sequence.values(head), format);
+    for (const auto array : {rows.keys(head), rows.values(head)}) {
+      writer.integer(array.size(), 4);
+      writer.elements(array, format);
+    }
   }
   return bytes;
 }
 
-Result<Sequence> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer) {
-  WireRecord record = {};
-  WireFault fault = {};
-  if (!scan_record(bytes.data(), bytes.size(), layer, &record, &fault)) {
-    return std::unexpected(Error{.code = fault.code, .expected = fault.expected, .found = fault.found, .offset = fault.offset,
-                                 .message = "record refused at byte " + std::to_string(fault.offset) + ": " +
-                                            std::string(name(fault.code)) + ", expected " + std::to_string(fault.expected) +
-                                            ", found " + std::to_string(fault.found)});
-  }
+Result<std::vector<std::uint8_t>> encode_linear(const LayerData& data, const WireLayer& layer, WireFormat format) {
+  const auto vector = data.recurrence.state.view();
+  for (const Field field : {Field{"num_kv_heads", layer.num_kv_heads}, Field{"head_dim", layer.head_dim},
+                            Field{"linear_len", vector.size()}})
+    if (auto fits = check_field(field); !fits) return std::unexpected(fits.error());
+  std::vector<std::uint8_t> bytes(wire::header_bytes + 3 * 4 + vector.size_bytes());
+  Writer writer(bytes.data());
+  writer.header(layer, format, data.counter);
+  writer.integer(layer.num_kv_heads, 4);
+  writer.integer(layer.head_dim, 4);
+  writer.integer(vector.size(), 4);
+  writer.f32(vector);  // under either flag
+  return bytes;
+}
 
-  // Every length below was shown to lie in the buffer.
-  Buffer<float> linear(record.linear_len);
-  read_floats(linear.view(), bytes.data() + record.linear_offset, false);
-  Buffer<std::uint8_t> alive(layer.num_kv_heads);
-  std::uint64_t offset = record.heads_offset;
-  for (std::size_t head = 0; head < layer.num_kv_heads; ++head) {
-    const WireHead found = read_head(bytes.data(), record, offset);
-    alive.data()[head] = found.length == 0 ? 0 : 1;
-    offset = found.end;
+Result<std::vector<std::uint8_t>> encode_bounded(const Ring& ring, const WireLayer& layer, WireFormat format) {
+  for (const Field field : {Field{"num_kv_heads", layer.num_kv_heads}, Field{"head_dim", layer.head_dim},
+                            Field{"window", layer.window}})
+    if (auto fits = check_field(field); !fits) return std::unexpected(fits.error());
+  if (format == WireFormat::f16) {
+    const std::size_t per_head = ring.keys().size() / static_cast<std::size_t>(layer.num_kv_heads);
+    for (const auto& [tensor, array] : {std::pair{Tensor::keys, ring.keys()}, std::pair{Tensor::values, ring.values()}})
+      for (std::size_t head = 0; head < layer.num_kv_heads; ++head)
+        if (auto fits = check_fits_f16(array.subspan(head * per_head, per_head), tensor, head); !fits)
+          return std::unexpected(fits.error());
   }
-  const Geometry geometry{static_cast<std::size_t>(layer.num_kv_heads), static_cast<std::size_t>(layer.head_dim)};
-  Sequence sequence(geometry, record.seq_len, alive.view(), std::move(linear));
-  if (record.seq_len == 0) return sequence;
+  std::vector<std::uint8_t> bytes(wire::header_bytes + 5 * 4 + 2 * ring.keys().size() * element_bytes(format));
+  Writer writer(bytes.data());
+  writer.header(layer, format, ring.position());
+  writer.integer(layer.num_kv_heads, 4);
+  writer.integer(layer.head_dim, 4);
+  writer.integer(ring.window(), 4);
+  writer.integer(std::min<std::uint64_t>(ring.position(), ring.window()), 4);
+  writer.integer(ring.position() % ring.window(), 4);
+  writer.elements(ring.keys(), format);
+  writer.elements(ring.values(), format);
+  return bytes;
+}
 
-  read_floats(sequence.importance(), bytes.data() + record.importance_offset, false);
-  offset = record.heads_offset;
-  for (std::size_t head = 0; head < layer.num_kv_heads; ++head) {
-    const WireHead found = read_head(bytes.data(), record, offset);
-    read_floats(sequence.keys(head), bytes.data() + found.keys_offset, record.f16);
-    read_floats(sequence.values(head), bytes.data() + found.values_offset, record.f16);
-    offset = found.end;
+}  // namespace
+
+Result<std::vector<std::uint8_t>> encode(const LayerData& data, const WireLayer& layer, WireFormat format) {
+  switch (data.kind) {
+    case WireKind::linear: return encode_linear(data, layer, format);
+    case WireKind::bounded: return encode_bounded(*data.ring, layer, format);
+    case WireKind::full: break;
   }
-  return sequence;
+  return encode_full(data, layer, format);
 }
 
 }  // namespace kvcert::optimized

@@ -1,4 +1,4 @@
-// Sequence state to and from the CMFS record, kind full. docs/wire.md is the specification.
+// Sequence state to and from the CMFS record. docs/wire.md is the specification.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +7,23 @@
 
 #include "kvcert/error.hpp"
 #include "kvcert/geometry.hpp"
-#include "optimized/sequence.hpp"
+#include "optimized/layer_data.hpp"
 #include "optimized/wire_scan.hpp"
 
 namespace kvcert::optimized {
 
-/// Bytes of the version-2 record with these sizes; allocates nothing (but the error's message). live_heads beyond
+/// Bytes of the kind-full record with these sizes; allocates nothing (but the error's message). live_heads beyond
 /// num_kv_heads count as num_kv_heads. Errors: length_overflow, by the first field in record order that does not fit;
 /// invalid_argument where all fields do and their sum exceeds 2^63 − 1.
 Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std::uint64_t live_heads,
                                    std::uint64_t recurrent_floats, WireFormat format);
 
-/// The version-2 record. Errors, in this order: length_overflow, f16_overflow. Throws std::bad_alloc, std::length_error.
-Result<std::vector<std::uint8_t>> encode(const Sequence& sequence, const WireLayer& layer, WireFormat format);
+/// The version-2 record of data's kind, which has rows of f32 and no overlay. Errors, in this order: length_overflow,
+/// f16_overflow. Throws std::bad_alloc, std::length_error.
+Result<std::vector<std::uint8_t>> encode(const LayerData& data, const WireLayer& layer, WireFormat format);
 
-/// The state that a record, or an unversioned body, describes. The whole buffer is checked before memory is taken. Errors:
-/// those of wire.md. Throws std::bad_alloc.
-Result<Sequence> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer);
+/// data becomes what a record, or an unversioned body, of its kind describes. The whole buffer is checked before memory is
+/// taken. Errors: those of wire.md. Throws std::bad_alloc. After either nothing has changed.
+Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer, LayerData& data);
 
 }  // namespace kvcert::optimized

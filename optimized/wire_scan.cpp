@@ -96,45 +96,90 @@ bool scan_head(Cursor* c, std::uint64_t full_length, std::uint64_t element_bytes
   return take(c, k_len * element_bytes);
 }
 
+/// The body of kind full behind flag and seq_len, which are u32. `rows` of the seq_len positions have importance, keys and
+/// values: all in a full layer, none in a linear one, which takes the unversioned body.
+bool scan_full_body(Cursor* c, const WireLayer& layer, std::uint64_t rows, WireRecord* record) {
+  if (!exact_field(c, 4, layer.num_kv_heads, ErrorCode::geometry_mismatch)) return false;
+  if (!exact_field(c, 4, layer.head_dim, ErrorCode::geometry_mismatch)) return false;
+  // Both are below 2^32 from here on, as rows is; no product below wraps.
+  if (!field(c, 4, &record->linear_len)) return false;
+  if (!exact_field(c, 4, rows, ErrorCode::inconsistent_length)) return false;
+  record->linear_offset = c->at;
+  if (!take(c, record->linear_len * 4)) return false;
+  record->importance_offset = c->at;
+  if (!take(c, rows * 4)) return false;
+  record->heads_offset = c->at;
+  // Every head takes 8 bytes or more, so a buffer that is too short ends this loop early.
+  for (std::uint64_t head = 0; head < layer.num_kv_heads; ++head)
+    if (!scan_head(c, rows * layer.head_dim, record->f16 ? 2 : 4)) return false;
+  return true;
+}
+
+bool scan_linear_body(Cursor* c, const WireLayer& layer, WireRecord* record) {
+  if (!exact_field(c, 4, layer.num_kv_heads, ErrorCode::geometry_mismatch)) return false;
+  if (!exact_field(c, 4, layer.head_dim, ErrorCode::geometry_mismatch)) return false;
+  if (!field(c, 4, &record->linear_len)) return false;
+  record->linear_offset = c->at;
+  return take(c, record->linear_len * 4);
+}
+
+/// One of the ring's two arrays: [KVH][W][HD]. Slots from `written` on hold zero bits.
+bool scan_ring(Cursor* c, const WireLayer& layer, std::uint64_t written, std::uint64_t element_bytes) {
+  const std::uint64_t begin = c->at;
+  // The ring exists, so its floats are memory and this product is far below 2^64.
+  if (!take(c, layer.num_kv_heads * layer.window * layer.head_dim * element_bytes)) return false;
+  for (std::uint64_t head = 0; head < layer.num_kv_heads; ++head) {
+    for (std::uint64_t i = written * layer.head_dim; i < layer.window * layer.head_dim; ++i) {
+      const std::uint64_t offset = begin + (head * layer.window * layer.head_dim + i) * element_bytes;
+      const std::uint64_t found = load(c->bytes, offset, element_bytes);
+      if (found != 0) return refuse(c, ErrorCode::ring_slot_not_zero, 0, found, offset);
+    }
+  }
+  return true;
+}
+
+bool scan_bounded_body(Cursor* c, const WireLayer& layer, WireRecord* record) {
+  if (!exact_field(c, 4, layer.num_kv_heads, ErrorCode::geometry_mismatch)) return false;
+  if (!exact_field(c, 4, layer.head_dim, ErrorCode::geometry_mismatch)) return false;
+  if (!exact_field(c, 4, layer.window, ErrorCode::geometry_mismatch)) return false;
+  const std::uint64_t length = record->seq_len < layer.window ? record->seq_len : layer.window;
+  if (!exact_field(c, 4, length, ErrorCode::ring_cursor_mismatch)) return false;
+  if (!exact_field(c, 4, record->seq_len % layer.window, ErrorCode::ring_cursor_mismatch)) return false;
+  record->ring_offset = c->at;
+  if (!scan_ring(c, layer, length, record->f16 ? 2 : 4)) return false;
+  return scan_ring(c, layer, length, record->f16 ? 2 : 4);
+}
+
+bool scan_versioned(Cursor* c, const WireLayer& layer, WireRecord* record) {
+  std::uint64_t flag = 0;
+  if (!scan_header(c, layer, &flag, &record->seq_len)) return false;
+  record->f16 = flag == 1;
+  if (layer.kind == static_cast<std::uint8_t>(WireKind::linear)) return scan_linear_body(c, layer, record);
+  if (layer.kind == static_cast<std::uint8_t>(WireKind::bounded)) return scan_bounded_body(c, layer, record);
+  if (!exact_field(c, 4, flag, ErrorCode::bad_flag)) return false;
+  if (!exact_field(c, 4, record->seq_len, ErrorCode::position_mismatch)) return false;
+  return scan_full_body(c, layer, record->seq_len, record);
+}
+
+bool scan_unversioned(Cursor* c, const WireLayer& layer, WireRecord* record) {
+  if (!layer.unversioned_allowed || layer.kind == static_cast<std::uint8_t>(WireKind::bounded))
+    return refuse(c, ErrorCode::unversioned_refused, 0, 0, 0);
+  std::uint64_t flag = 0;
+  if (!bounded_field(c, 4, 1, ErrorCode::bad_flag, &flag)) return false;
+  record->f16 = flag == 1;
+  if (!field(c, 4, &record->seq_len)) return false;
+  const bool linear = layer.kind == static_cast<std::uint8_t>(WireKind::linear);
+  return scan_full_body(c, layer, linear ? 0 : record->seq_len, record);
+}
+
 }  // namespace
 
 bool scan_record(const std::uint8_t* bytes, std::uint64_t size, const WireLayer& layer, WireRecord* record,
                  WireFault* fault) {
   Cursor cursor = {bytes, size, 0, fault};
   Cursor* c = &cursor;
-  std::uint64_t flag = 0;
-  std::uint64_t seq_len = 0;
-
-  if (has_magic(c)) {
-    std::uint64_t position = 0;
-    if (!scan_header(c, layer, &flag, &position)) return false;
-    if (!exact_field(c, 4, flag, ErrorCode::bad_flag)) return false;
-    if (!exact_field(c, 4, position, ErrorCode::position_mismatch)) return false;
-    seq_len = position;
-  } else {
-    if (!layer.unversioned_allowed) return refuse(c, ErrorCode::unversioned_refused, 0, 0, 0);
-    if (!bounded_field(c, 4, 1, ErrorCode::bad_flag, &flag)) return false;
-    if (!field(c, 4, &seq_len)) return false;
-  }
-  // seq_len < 2^32 from here on: it was read from, or is equal to, a u32.
-  if (!exact_field(c, 4, layer.num_kv_heads, ErrorCode::geometry_mismatch)) return false;
-  if (!exact_field(c, 4, layer.head_dim, ErrorCode::geometry_mismatch)) return false;
-  // So are num_kv_heads and head_dim; no product below wraps.
-  std::uint64_t linear_len = 0;
-  if (!field(c, 4, &linear_len)) return false;
-  if (!exact_field(c, 4, seq_len, ErrorCode::inconsistent_length)) return false;
-
-  record->f16 = flag == 1;
-  record->seq_len = seq_len;
-  record->linear_len = linear_len;
-  record->linear_offset = c->at;
-  if (!take(c, linear_len * 4)) return false;
-  record->importance_offset = c->at;
-  if (!take(c, seq_len * 4)) return false;
-  record->heads_offset = c->at;
-  // Every head takes 8 bytes or more, so a buffer that is too short ends this loop early.
-  for (std::uint64_t head = 0; head < layer.num_kv_heads; ++head)
-    if (!scan_head(c, seq_len * layer.head_dim, flag == 1 ? 2 : 4)) return false;
+  *record = WireRecord{};
+  if (!(has_magic(c) ? scan_versioned(c, layer, record) : scan_unversioned(c, layer, record))) return false;
   if (c->at != size) return refuse(c, ErrorCode::trailing_bytes, c->at, size, c->at);
   return true;
 }

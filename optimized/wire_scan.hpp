@@ -1,4 +1,4 @@
-// The decoder's judgement of a buffer: is it a kind-full record of this layer, and where do its parts lie.
+// The decoder's judgement of a buffer: is it a record of this layer, and where do its parts lie.
 //
 // Plain structs, plain loops, no allocation, no container: every read is of bytes [at, at + n) after at + n ≤ size was
 // shown, and every length is compared in 64 bits with what remains. docs/wire.md is the specification.
@@ -18,9 +18,11 @@ struct WireLayer {
   bool unversioned_allowed;
   std::uint64_t num_kv_heads;  ///< ≥ 1
   std::uint64_t head_dim;      ///< ≥ 1
+  std::uint64_t window;        ///< kind bounded: the ring's, ≥ 1, in memory; else 0
 };
 
-/// An accepted record: lengths in elements, offsets in bytes from the start of the buffer.
+/// An accepted record: lengths in elements, offsets in bytes from the start of the buffer. Parts that its kind does not have
+/// are 0.
 struct WireRecord {
   bool f16;
   std::uint64_t seq_len;
@@ -28,6 +30,7 @@ struct WireRecord {
   std::uint64_t linear_offset;      ///< f32 × linear_len
   std::uint64_t importance_offset;  ///< f32 × seq_len
   std::uint64_t heads_offset;       ///< per head: u32 k_len, keys, u32 v_len, values
+  std::uint64_t ring_offset;        ///< f32 or f16, all of ring_k, then all of ring_v
 };
 
 /// The first fault, as an Error carries it.

@@ -7,25 +7,33 @@
 // one more column of the softmax that has no value: gpt-oss. The soft cap: Gemma 2.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "kvcert/storage.hpp"
+#include "reference/lanes.hpp"
+#include "reference/q8.hpp"
+#include "reference/softmax.hpp"
+
 namespace kvcert::reference {
+
+/// One KV head's keys, or its values: f32 rows, or int8 rows with their scales and columns.
+struct Rows {
+  std::span<const float> f32{};        ///< [stored × head_dim]; not looked at beside int8
+  std::optional<Q8Rows> int8{};
+};
 
 /// The rows of one KV head, and which of them are visible: first ≤ p < end. No other row is read.
 struct VisibleRows {
-  std::span<const float> keys;    ///< [stored × head_dim]
-  std::span<const float> values;  ///< [stored × head_dim]
+  Rows keys;
+  Rows values;
   std::size_t head_dim;
   std::size_t first;
   std::size_t end;
 
   std::size_t count() const { return end - first; }
-  std::span<const float> key(std::size_t p) const { return keys.subspan(p * head_dim, head_dim); }
-  std::span<const float> value(std::size_t p) const { return values.subspan(p * head_dim, head_dim); }
 };
 
 /// What one query head asks.
@@ -43,48 +51,20 @@ struct HeadAnswer {
   std::vector<Real> probabilities;  ///< [visible rows], ascending
 };
 
-/// Sixteen partial sums, so that vector units of any width up to 16 add in the same order: term i is for lane i mod 16.
-template <class Real>
-class Lanes {
- public:
-  Real& operator[](std::size_t i) { return lane_[i % width]; }
-
-  /// The upper half is added to the lower half until one lane is left. All lanes take part, those still +0 as well.
-  Real fold() {
-    for (std::size_t half = width / 2; half != 0; half /= 2) {
-      for (std::size_t i = 0; i < half; ++i) lane_[i] = lane_[i] + lane_[i + half];
-    }
-    return lane_[0];
-  }
-
- private:
-  static constexpr std::size_t width = 16;
-  std::array<Real, width> lane_{};  // +0
-};
-
-/// ⟨a, b⟩ of a [n] and b [n].
-template <class Real>
-Real dot(std::span<const Real> a, std::span<const float> b) {
-  Lanes<Real> sum;
-  for (std::size_t j = 0; j < a.size(); ++j) sum[j] = fma(a[j], Real::of(b[j]), sum[j]);
-  return sum.fold();
-}
-
 /// One query head over the visible rows of its KV head: out = Σ_p P_p · v_p, P the softmax of scores and sink.
 /// Needs at least one visible row.
 template <class Real>
 HeadAnswer<Real> attend(const HeadQuery& query, const VisibleRows& rows) {
-  const std::size_t first = rows.first;
-  const std::vector<Real> q = [&] {  // [head_dim]
-    std::vector<Real> loaded;
-    for (const float element : query.q) loaded.push_back(Real::of(element));
-    return loaded;
-  }();
+  const auto& [keys, values, head_dim, first, end] = rows;
+  std::vector<Real> q = loaded<Real>(query.q);  // [head_dim]
+  if (keys.int8) q = times_columns(std::move(q), keys.int8->columns);
 
   // 1. Scores [visible]: s_p = scale · ⟨q, k_p⟩, then softly capped: s_p = c · tanh(s_p / c).
   std::vector<Real> scores;
-  for (std::size_t p = first; p < rows.end; ++p) {
-    Real s = dot<Real>(q, rows.key(p)) * Real::of(query.scale);
+  for (std::size_t p = first; p < end; ++p) {
+    const Real product = keys.int8 ? q8_product<Real>(q, *keys.int8, p)
+                                   : dot<Real>(q, keys.f32.subspan(p * head_dim, head_dim));
+    Real s = product * Real::of(query.scale);
     if (query.softcap) {
       const Real c = Real::of(*query.softcap);
       s = c * tanh(s / c);
@@ -92,35 +72,20 @@ HeadAnswer<Real> attend(const HeadQuery& query, const VisibleRows& rows) {
     scores.push_back(s);
   }
 
-  // 2. Their maximum m, the sink among them. Subtracted from all it changes no probability, and nothing overflows.
-  Real m = Real::minus_infinity();
-  for (const Real& s : scores) m = maximum(m, s);
-  if (query.sink) m = maximum(m, Real::of(*query.sink));
-
-  // 3. Weights [visible]: e_p = exp(s_p − m).
-  std::vector<Real> weights;
-  for (const Real& s : scores) weights.push_back(exp(s - m));
-
-  // 4. Their sum, by lanes of the row's own index: a hidden row is one that adds nothing to its lane. The sink adds its
-  //    weight here and nowhere else: it takes probability away from the rows and has no value to give.
-  Lanes<Real> sum;
-  for (std::size_t p = first; p < rows.end; ++p) sum[p] = sum[p] + weights[p - first];
-  Real denominator = sum.fold();
-  if (query.sink) denominator = denominator + exp(Real::of(*query.sink) - m);
-
-  // 5. Probabilities [visible]: P_p = e_p / Σ.
-  std::vector<Real> probabilities;
-  for (const Real& e : weights) probabilities.push_back(e / denominator);
+  // 2.–5. Probabilities [visible]: P = softmax(s), with the sink as one more column.
+  std::vector<Real> probabilities = softmax(scores, first, query.sink);
 
   // 6. Output [head_dim]: Σ_p P_p · v_p, rows ascending.
-  std::vector<Real> output(rows.head_dim);  // +0
-  for (std::size_t p = first; p < rows.end; ++p) {
-    const Real& probability = probabilities[p - first];
-    if (!contributes(probability)) continue;
-    const std::span<const float> v = rows.value(p);
-    for (std::size_t d = 0; d < rows.head_dim; ++d) output[d] = fma(probability, Real::of(v[d]), output[d]);
+  std::vector<Real> output(head_dim);  // +0
+  for (std::size_t p = first; p < end; ++p) {
+    if (values.int8) {
+      add_q8_row(output, probabilities[p - first], *values.int8, p);
+    } else {
+      add_row(output, probabilities[p - first], values.f32.subspan(p * head_dim, head_dim));
+    }
   }
-  return {output, probabilities};
+  if (values.int8) output = times_columns(std::move(output), values.int8->columns);
+  return {std::move(output), std::move(probabilities)};
 }
 
 /// The scale models use, in the two roundings it is made of: RN(1 / RN(√head_dim)). `round` rounds to binary32.

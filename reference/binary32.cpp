@@ -8,18 +8,9 @@ namespace kvcert::reference {
 
 namespace {
 
-/// One operation: MPFR computes it to 24 bits and says on which side of the truth it landed, and mpfr_subnormalize uses
-/// that to round a subnormal result from the truth and not from the 24 bits. (Normal results it would leave alone; not
-/// calling it for them saves a tenth of the time. Zeros, infinities and NaN have exponents below every number's.)
 template <class Operation>
 Binary32 rounded(Operation operation) {
-  const ExponentRange range = ExponentRange::binary32();
-  Number24 result;
-  const int ternary = operation(result.get());
-  if (mpfr_custom_get_exp(result.get()) < smallest_normal_exponent) {
-    mpfr_subnormalize(result.get(), ternary, MPFR_RNDN);
-  }
-  return Binary32::from_bits(result.bits());
+  return Binary32::from_bits(rounded_once<Format32>(operation));
 }
 
 }  // namespace
@@ -53,6 +44,10 @@ Binary32 Binary32::root_of(std::uint64_t integer) {
   return rounded([&](mpfr_ptr out) { return mpfr_sqrt_ui(out, integer, MPFR_RNDN); });
 }
 
+Binary32 Binary32::integer(std::int64_t integer) {
+  return rounded([&](mpfr_ptr out) { return mpfr_set_si(out, integer, MPFR_RNDN); });
+}
+
 Binary32 fma(Binary32 a, Binary32 b, Binary32 c) {
   const Number24 x(a.bits()), y(b.bits()), z(c.bits());
   return rounded([&](mpfr_ptr out) { return mpfr_fma(out, x.get(), y.get(), z.get(), MPFR_RNDN); });
@@ -77,8 +72,8 @@ bool operator<(Binary32 a, Binary32 b) {
 static_assert(sizeof(long) == sizeof(mpfr_exp_t));
 
 Binary32Section::Binary32Section() : saved_emin_(mpfr_get_emin()), saved_emax_(mpfr_get_emax()) {
-  mpfr_set_emin(binary32_emin);
-  mpfr_set_emax(binary32_emax);
+  mpfr_set_emin(Format32::emin);
+  mpfr_set_emax(Format32::emax);
 }
 
 Binary32Section::~Binary32Section() {

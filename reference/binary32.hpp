@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace kvcert::reference {
 
@@ -18,6 +19,7 @@ class Binary32 {
   static constexpr Binary32 minus_infinity() { return Binary32(0xFF800000); }
   /// The integer rounded to binary32's precision would lose bits that a root still sees; so the root takes the integer.
   static Binary32 root_of(std::uint64_t integer);
+  static Binary32 integer(std::int64_t integer);  ///< rounded to nearest
 
   constexpr std::uint32_t bits() const { return bits_; }
   constexpr float carrier() const { return std::bit_cast<float>(bits_); }
@@ -39,6 +41,17 @@ class Binary32 {
   friend Binary32 maximum(Binary32 so_far, Binary32 next) { return so_far < next ? next : so_far; }
   /// A row whose probability is 0 has no part in the output: there, 0 · ∞ would be NaN.
   friend constexpr bool contributes(Binary32 probability) { return !probability.is_zero(); }
+
+  // What the O(1) overlay asks besides. Its maxima do not ignore a NaN.
+  friend Binary32 maximum_or_nan(Binary32 a, Binary32 b) {
+    if (a.is_nan() || b.is_nan()) return Binary32(0x7FC00000);
+    return a < b ? b : a;
+  }
+  friend Binary32 not_below_zero(Binary32 a) { return maximum_or_nan(a, Binary32()); }
+  /// Whether a part of mass a stays. It goes where a ≤ 0; a NaN stays, and shows.
+  friend std::optional<bool> stays(Binary32 a) { return a.is_nan() || Binary32() < a; }
+  /// What to divide by: at least 2^−126.
+  friend Binary32 divisor(Binary32 a) { return maximum_or_nan(a, Binary32(0x00800000)); }
 
  private:
   explicit constexpr Binary32(std::uint32_t bits) : bits_(bits) {}

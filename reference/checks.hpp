@@ -16,6 +16,7 @@
 
 #include "kvcert/error.hpp"
 #include "kvcert/geometry.hpp"
+#include "kvcert/storage.hpp"
 
 namespace kvcert::reference {
 
@@ -42,6 +43,10 @@ inline std::unexpected<Error> refuse(ErrorCode code, std::uint64_t expected, std
 template <class T>
 std::unexpected<Error> handed_on(const Result<T>& refused) {
   return std::unexpected(refused.error());
+}
+
+inline std::unexpected<Error> refuse_overlap(const char* output, const char* other) {
+  return refuse(ErrorCode::invalid_argument, 0, 0, sentence(output, " overlaps ", other));
 }
 
 /// Runs a call's body, which throws when memory is short, and makes that a refusal. (The message is short enough to
@@ -92,6 +97,18 @@ inline Result<void> check_length(const char* argument, std::size_t found, std::u
   if (found == expected) return {};
   return refuse(ErrorCode::shape_mismatch, expected, found,
                 sentence(argument, " has length ", found, ", but ", shape, " is ", expected));
+}
+
+inline Result<void> check_o1_config(const O1Config& config) {
+  if (config.landmarks < 4) {
+    return refuse(ErrorCode::invalid_argument, 4, config.landmarks,
+                  sentence("landmarks is ", config.landmarks, ", but is at least 4"));
+  }
+  if (config.window < 1) return refuse(ErrorCode::invalid_argument, 1, 0, "the O(1) window is 0, but is at least 1");
+  if (config.rect != O1Rect::aggregate && config.rect != O1Rect::fm) {
+    return refuse(ErrorCode::invalid_argument, 0, static_cast<std::uint64_t>(config.rect), "rect is neither aggregate nor fm");
+  }
+  return {};
 }
 
 }  // namespace kvcert::reference

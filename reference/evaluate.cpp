@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <utility>
 
 #include "reference/attend.hpp"
 #include "reference/binary32.hpp"
+#include "reference/decide.hpp"
 #include "reference/exact.hpp"
 
 namespace kvcert::reference {
@@ -17,19 +20,29 @@ bool is_finite(float value) { return Binary32::of(value).is_finite(); }
 
 bool all_finite(std::span<const float> values) { return std::ranges::all_of(values, is_finite); }
 
+/// Rows that there are for sure: as many as every span holds.
+std::size_t count(const Rows& rows, std::size_t head_dim, std::size_t groups) {
+  if (!rows.int8) return rows.f32.size() / head_dim;
+  return std::min(rows.int8->values.size() / head_dim, rows.int8->scales.size() / groups);
+}
+
 /// A query taken apart: its heads, and the rows they see.
 struct Group {
   const Query& query;
   VisibleRows rows;
   std::size_t heads;
 
-  Group(const Query& asked, std::span<const float> keys, std::span<const float> values, std::size_t head_dim,
-        std::size_t upto)
+  Group(const Query& asked, const Rows& keys, const Rows& values, std::size_t head_dim, std::size_t upto)
       : query(asked), rows{keys, values, head_dim, 0, 0}, heads(0) {
     if (head_dim == 0) return;
     heads = query.q_group.size() / head_dim;
-    rows.end = std::min(std::min(keys.size(), values.size()) / head_dim, upto);
+    const std::size_t key_groups = head_dim / q8_key_group + (head_dim % q8_key_group != 0 ? 1 : 0);
+    rows.end = std::min({count(keys, head_dim, key_groups), count(values, head_dim, 1), upto});
     if (rows.end != 0) rows.first = std::min(query.first, rows.end - 1);  // a head with rows shows at least its last
+    for (Rows* tensor : {&rows.keys, &rows.values}) {  // columns are all there, or not frozen
+      if (tensor->int8 && tensor->int8->columns.size() < head_dim) tensor->int8->columns = {};
+      if (tensor->int8) tensor->int8->columns = tensor->int8->columns.first(tensor->int8->columns.empty() ? 0 : head_dim);
+    }
   }
 
   HeadQuery head(std::size_t h) const {
@@ -50,43 +63,19 @@ struct Group {
   }
 };
 
-/// Entries of one head's answer that earlier precisions decided, and those that they did not.
-using Entries = std::vector<std::optional<std::uint32_t>>;
-
-enum class Undecided { leave, take_as_tie };
-
-/// One head's answer by enclosures of the given digits: output, then probabilities. Decides what it can; returns
-/// whether nothing is left. As the last resort entries between two neighbours are taken as the tie, and counted.
-template <unsigned digits>
-bool decide(const HeadQuery& query, const VisibleRows& rows, Entries& entries, Undecided undecided,
-            std::uint64_t& ties) {
-  HeadAnswer<Exact<digits>> enclosed = attend<Exact<digits>>(query, rows);
-  std::vector<Exact<digits>> all = std::move(enclosed.output);
-  std::ranges::move(enclosed.probabilities, std::back_inserter(all));
-  entries.resize(all.size());
-  bool complete = true;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (entries[i]) continue;
-    const Candidates found = all[i].candidates();
-    if (found.decided()) {
-      entries[i] = found.low;
-    } else if (undecided == Undecided::take_as_tie && found.neighbours()) {
-      entries[i] = found.even();
-      ++ties;
-    } else {
-      complete = false;
-    }
-  }
-  return complete;
+/// Output, then probabilities, in one list.
+template <class Real>
+std::vector<Real> joined(HeadAnswer<Real> answer) {
+  std::vector<Real> all = std::move(answer.output);
+  std::ranges::move(answer.probabilities, std::back_inserter(all));
+  return all;
 }
 
-/// The precisions in turn: 128 bits are enough for almost every entry; each further step doubles them.
-bool decide_all(const HeadQuery& query, const VisibleRows& rows, Entries& entries, std::uint64_t& ties) {
-  return decide<38>(query, rows, entries, Undecided::leave, ties) ||
-         decide<77>(query, rows, entries, Undecided::leave, ties) ||
-         decide<154>(query, rows, entries, Undecided::leave, ties) ||
-         decide<308>(query, rows, entries, Undecided::leave, ties) ||
-         decide<616>(query, rows, entries, Undecided::take_as_tie, ties);
+/// What of a tensor enters the visible rows' numbers.
+bool visible_finite(const Rows& tensor, const VisibleRows& rows, std::size_t groups) {
+  if (!tensor.int8) return all_finite(tensor.f32.subspan(rows.first * rows.head_dim, rows.count() * rows.head_dim));
+  return all_finite(tensor.int8->scales.subspan(rows.first * groups, rows.count() * groups)) &&
+         all_finite(tensor.int8->columns);
 }
 
 /// The inputs for which the operator is a real number.
@@ -98,8 +87,8 @@ bool in_exact_domain(const Query& query, const VisibleRows& rows) {
   };
   return all_finite(query.q_group) && is_finite(query.scale) && softcap.is_finite() && positive_or_zero(softcap) &&
          std::ranges::all_of(query.sinks, finite_or_absent) &&
-         all_finite(rows.keys.subspan(rows.first * rows.head_dim, rows.count() * rows.head_dim)) &&
-         all_finite(rows.values.subspan(rows.first * rows.head_dim, rows.count() * rows.head_dim));
+         visible_finite(rows.keys, rows, (rows.head_dim + q8_key_group - 1) / q8_key_group) &&
+         visible_finite(rows.values, rows, 1);
 }
 
 /// Rounds an enclosed number to binary32. 128 bits always decide here: a root of an integer, and a quotient of binary32
@@ -108,8 +97,8 @@ Exact<38> round_enclosed(const Exact<38>& enclosed) { return Exact<38>::from_bit
 
 }  // namespace
 
-GroupAnswer canonical_attend_group(const Query& query, std::span<const float> keys, std::span<const float> values,
-                                   std::size_t head_dim, std::size_t upto) {
+GroupAnswer canonical_attend_group(const Query& query, const Rows& keys, const Rows& values, std::size_t head_dim,
+                                   std::size_t upto) {
   const Binary32Section section;
   const Group group(query, keys, values, head_dim, upto);
   GroupAnswer answer = group.blank();
@@ -123,8 +112,8 @@ GroupAnswer canonical_attend_group(const Query& query, std::span<const float> ke
   return answer;
 }
 
-std::optional<GroupAnswer> exact_attend_group(const Query& query, std::span<const float> keys,
-                                              std::span<const float> values, std::size_t head_dim, std::size_t upto) {
+std::optional<GroupAnswer> exact_attend_group(const Query& query, const Rows& keys, const Rows& values,
+                                              std::size_t head_dim, std::size_t upto) {
   const ExponentRange range = ExponentRange::widest();
   const Group group(query, keys, values, head_dim, upto);
   if (!in_exact_domain(query, group.rows)) return std::nullopt;
@@ -133,12 +122,24 @@ std::optional<GroupAnswer> exact_attend_group(const Query& query, std::span<cons
   for (std::size_t h = 0; h < group.heads; ++h) {
     HeadQuery head = group.head(h);
     if (head.sink && !is_finite(*head.sink)) head.sink.reset();  // −∞: a column of weight 0
-    Entries entries;
-    if (!decide_all(head, group.rows, entries, answer.ties)) return std::nullopt;  // no input is known to come here
-    for (std::size_t d = 0; d < head_dim; ++d) answer.output[h * head_dim + d] = carrier(*entries[d]);
-    for (std::size_t i = head_dim; i < entries.size(); ++i) answer.probabilities.push_back(carrier(*entries[i]));
+    const auto formula = [&]<class Real>() { return std::optional(joined(attend<Real>(head, group.rows))); };
+    const auto entries = decide_all(formula, answer.ties);
+    if (!entries) return std::nullopt;  // no input is known to come here
+    const auto output_end = entries->begin() + static_cast<std::ptrdiff_t>(head_dim);
+    std::copy(entries->begin(), output_end, answer.output.begin() + static_cast<std::ptrdiff_t>(h * head_dim));
+    std::copy(output_end, entries->end(), std::back_inserter(answer.probabilities));
   }
   return answer;
+}
+
+GroupAnswer canonical_attend_group(const Query& query, std::span<const float> keys, std::span<const float> values,
+                                   std::size_t head_dim, std::size_t upto) {
+  return canonical_attend_group(query, Rows{.f32 = keys}, Rows{.f32 = values}, head_dim, upto);
+}
+
+std::optional<GroupAnswer> exact_attend_group(const Query& query, std::span<const float> keys,
+                                              std::span<const float> values, std::size_t head_dim, std::size_t upto) {
+  return exact_attend_group(query, Rows{.f32 = keys}, Rows{.f32 = values}, head_dim, upto);
 }
 
 float canonical_default_scale(std::size_t head_dim) {

@@ -52,6 +52,11 @@ class Exact {
     mpfi_sqrt(result.data(), result.data());
     return result;
   }
+  static Exact integer(std::int64_t integer) {
+    Exact result;
+    mpfi_set_si(result.data(), integer);
+    return result;
+  }
 
   friend Exact operator+(const Exact& a, const Exact& b) { return Exact(a.interval_ + b.interval_); }
   friend Exact operator-(const Exact& a, const Exact& b) { return Exact(a.interval_ - b.interval_); }
@@ -68,6 +73,14 @@ class Exact {
     mpfi_tanh(a.data(), a.data());
     return a;
   }
+  friend Exact cos(Exact a) {
+    mpfi_cos(a.data(), a.data());
+    return a;
+  }
+  friend Exact sin(Exact a) {
+    mpfi_sin(a.data(), a.data());
+    return a;
+  }
 
   /// Not the maximum, but a number that serves as well: the greatest upper end, as one point. A softmax is the same
   /// under any common shift, and this one has two merits. As a point it adds no width (the maximum as an interval would
@@ -80,6 +93,51 @@ class Exact {
   }
   /// A real exponential is never 0, however small.
   friend bool contributes(const Exact&) { return true; }
+
+  // What the O(1) overlay asks besides.
+  friend Exact maximum_or_nan(const Exact& so_far, const Exact& next) { return maximum(so_far, next); }
+  friend Exact not_below_zero(Exact a) {
+    if (mpfr_sgn(&a.data()->left) < 0) mpfr_set_zero(&a.data()->left, +1);
+    if (mpfr_sgn(&a.data()->right) < 0) mpfr_set_zero(&a.data()->right, +1);
+    return a;
+  }
+  /// Known to be 0.
+  bool is_zero() const { return mpfi_is_zero(data()) != 0; }
+  /// Whether a part of mass a stays, which it does where a > 0; nullopt where the enclosure does not tell.
+  friend std::optional<bool> stays(const Exact& a) {
+    if (mpfr_sgn(&a.data()->left) > 0) return true;
+    if (mpfr_sgn(&a.data()->right) <= 0) return false;
+    return std::nullopt;
+  }
+  /// What to divide by. Real sums of exponentials need no guard against 0.
+  friend Exact divisor(const Exact& a) { return a; }
+
+  // What the judge of a seal asks besides.
+  friend Exact abs(Exact a) {
+    mpfi_abs(a.data(), a.data());
+    return a;
+  }
+  friend Exact sqrt(Exact a) {
+    mpfi_sqrt(a.data(), a.data());
+    return a;
+  }
+  static Exact from_binary64(std::uint64_t bits) {
+    Exact result;
+    const Number53 value(bits);
+    mpfi_set_fr(result.data(), value.get());
+    return result;
+  }
+  static Exact power_of_two(long exponent) {
+    Exact result = one();
+    mpfi_mul_2si(result.data(), result.data(), exponent);
+    return result;
+  }
+  /// Known to be at most b.
+  friend bool certainly_at_most(const Exact& a, const Exact& b) {
+    return mpfr_lessequal_p(&a.data()->right, &b.data()->left) != 0;
+  }
+  /// The upper end, for showing.
+  double upper() const { return mpfr_get_d(&data()->right, MPFR_RNDU); }
 
   /// Both ends, rounded to binary32. Zeros compare equal: one with 0 in its enclosure is +0, and one that is known to
   /// be negative is −0, as any rounding of a small negative number.

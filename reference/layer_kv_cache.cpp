@@ -1,8 +1,9 @@
-// Construction, appending, taking back, views. Attending is in layer_attend.cpp.
+// Construction, configuration, views and the wire. Appending, attending, taking back, and what linear, bounded and sealed
+// layers do have files of their own, layer_*.cpp.
 #include "reference/layer_kv_cache.hpp"
 
 #include <algorithm>
-#include <ranges>
+#include <utility>
 
 #include "reference/checks.hpp"
 #include "reference/evaluate.hpp"
@@ -12,20 +13,27 @@ namespace kvcert::reference {
 
 namespace {
 
-/// Room for `more` elements, in steps that double, so that appending one row at a time stays linear.
-void make_room(std::vector<float>& vector, std::size_t more) {
-  if (more > vector.max_size() - vector.size()) throw std::bad_alloc();
-  const std::size_t needed = vector.size() + more;
-  if (needed > vector.capacity()) vector.reserve(std::max(needed, std::min(2 * vector.size(), vector.max_size())));
+Result<void> check_mode(KvMode mode) {
+  if (mode <= KvMode::q8_values) return {};
+  return refuse(ErrorCode::invalid_argument, static_cast<std::uint64_t>(KvMode::q8_values),
+                static_cast<std::uint64_t>(mode), "the storage mode is none of f32, q8, q8_keys, q8_values");
 }
 
-bool is_alive(Alive alive, std::size_t head) { return alive.empty() || alive[head] != 0; }
+const char* name_of(LayerState state) {
+  constexpr const char* names[] = {"plain", "collecting", "sealed", "aborted", "bounded", "linear"};
+  return names[static_cast<std::size_t>(state)];
+}
+
+const char* name_of(KvMode mode) {
+  constexpr const char* names[] = {"f32", "q8", "q8 keys", "q8 values"};
+  return names[static_cast<std::size_t>(mode)];
+}
 
 }  // namespace
 
 // --- Construction and configuration --------------------------------------------------------------------------------
 
-Result<LayerKvCache> LayerKvCache::create(Geometry geometry) {
+Result<LayerKvCache> LayerKvCache::create(Geometry geometry, KvMode mode) {
   return or_out_of_memory([&]() -> Result<LayerKvCache> {
     if (geometry.num_kv_heads == 0 || geometry.head_dim == 0) {
       return refuse(ErrorCode::invalid_argument, 1, 0,
@@ -37,19 +45,79 @@ Result<LayerKvCache> LayerKvCache::create(Geometry geometry) {
                     sentence("num_kv_heads ", geometry.num_kv_heads, " times head_dim ", geometry.head_dim,
                              " is over 2^63 - 1"));
     }
-    return LayerKvCache(geometry, empty_state(geometry.num_kv_heads));
+    if (auto known = check_mode(mode); !known) return handed_on(known);
+    SequenceState state = empty_state(geometry.num_kv_heads);
+    state.mode = mode;
+    return LayerKvCache(geometry, std::move(state));
   });
 }
 
 LayerKvCache& LayerKvCache::operator=(const LayerKvCache& other) {
   LayerKvCache copy(other);  // all that can fail
   geometry_ = copy.geometry_;
+  kind_ = copy.kind_;
   sinks_.swap(copy.sinks_);
   wire_layer_ = copy.wire_layer_;
   wire_identity_ = copy.wire_identity_;
   linear_wire_allowed_ = copy.linear_wire_allowed_;
   std::swap(state_, copy.state_);
   return *this;
+}
+
+LayerState LayerKvCache::state() const {
+  if (kind_ == WireKind::linear) return LayerState::linear;
+  if (kind_ == WireKind::bounded) return LayerState::bounded;
+  switch (state_.o1.phase) {
+    case O1Overlay::Phase::collecting: return LayerState::collecting;
+    case O1Overlay::Phase::sealed: return LayerState::sealed;
+    case O1Overlay::Phase::aborted: return LayerState::aborted;
+    case O1Overlay::Phase::none: break;
+  }
+  return LayerState::plain;
+}
+
+Result<void> LayerKvCache::check_state(const char* call, std::initializer_list<LayerState> allowed) const {
+  if (std::ranges::find(allowed, state()) != allowed.end()) return {};
+  return refuse(ErrorCode::wrong_state, 0, static_cast<std::uint64_t>(state()),
+                sentence("a layer that is ", name_of(state()), " has no ", call));
+}
+
+Result<void> LayerKvCache::check_unused(const char* call, bool f32_only) const {
+  if (auto allowed = check_state(call, {LayerState::plain}); !allowed) return allowed;
+  if (state_.seq_len == 0 && state_.linear_state.empty() && (!f32_only || state_.mode == KvMode::f32)) return {};
+  return refuse(ErrorCode::wrong_state, 0, state_.seq_len,
+                sentence(call, " needs an empty layer", f32_only ? " of f32 rows" : "", ", but this one has ",
+                         state_.seq_len, " positions, a recurrent vector of ", state_.linear_state.size(), " and ",
+                         name_of(state_.mode), " rows"));
+}
+
+Result<void> LayerKvCache::set_mode(KvMode mode) {
+  return or_out_of_memory([&]() -> Result<void> {
+    if (auto unused = check_unused("set_mode", false); !unused) return unused;
+    if (auto known = check_mode(mode); !known) return known;
+    clear();  // nothing but the column fields of an earlier sequence
+    state_.mode = mode;
+    return {};
+  });
+}
+
+Result<void> LayerKvCache::set_wire_kind(WireKind kind) {
+  return or_out_of_memory([&]() -> Result<void> {
+    if (auto allowed = check_state("set_wire_kind", {LayerState::plain, LayerState::linear}); !allowed) return allowed;
+    if (state_.seq_len != 0 || state_.mode != KvMode::f32) {
+      return refuse(ErrorCode::wrong_state, 0, state_.seq_len,
+                    sentence("set_wire_kind needs an empty layer of f32 rows, but this one has ", state_.seq_len,
+                             " positions and ", name_of(state_.mode), " rows"));
+    }
+    if (kind != WireKind::full && kind != WireKind::linear) {
+      return refuse(ErrorCode::invalid_argument, 1, static_cast<std::uint64_t>(kind),
+                    "the kind to set is neither full nor linear");
+    }
+    kind_ = kind;
+    state_.linear_scratch.reset();
+    std::ranges::fill(state_.alive, std::uint8_t{1});
+    return {};
+  });
 }
 
 float LayerKvCache::default_scale(std::size_t head_dim) { return canonical_default_scale(head_dim); }
@@ -66,135 +134,6 @@ Result<void> LayerKvCache::set_sinks(std::span<const float> sinks) {
   });
 }
 
-// --- Appending -----------------------------------------------------------------------------------------------------
-
-Result<void> LayerKvCache::check_append(std::span<const float> k, std::span<const float> v, std::size_t n,
-                                        Alive alive) const {
-  const auto& [num_kv_heads, head_dim] = geometry_;
-  const auto elements = checked_product({n, num_kv_heads, head_dim});
-  if (elements) {
-    if (auto fits = check_length("k", k.size(), *elements, "n x num_kv_heads x head_dim"); !fits) return fits;
-    if (auto fits = check_length("v", v.size(), *elements, "n x num_kv_heads x head_dim"); !fits) return fits;
-  }
-  if (!alive.empty()) {
-    if (auto fits = check_length("alive", alive.size(), num_kv_heads, "num_kv_heads"); !fits) return fits;
-  }
-  if (!elements) {
-    return refuse(ErrorCode::invalid_argument, max_count, n,
-                  sentence("n ", n, " times num_kv_heads ", num_kv_heads, " times head_dim ", head_dim,
-                           " is over 2^63 - 1"));
-  }
-  if (state_.seq_len != 0) {
-    for (std::size_t h = 0; h < num_kv_heads; ++h) {
-      if (is_alive(alive, h) == (state_.alive[h] != 0)) continue;
-      return refuse(ErrorCode::alive_changed, state_.alive[h], is_alive(alive, h) ? 1 : 0,
-                    sentence("KV head ", h, " is given as ", is_alive(alive, h) ? "alive" : "dead",
-                             ", but the first append of the sequence said otherwise"));
-    }
-  }
-  if (n > max_count - state_.seq_len) {
-    return refuse(ErrorCode::counter_exhausted, max_count - state_.seq_len, n,
-                  sentence(n, " more positions after ", state_.seq_len, " would be over 2^63 - 1"));
-  }
-  return {};
-}
-
-Result<void> LayerKvCache::append(std::span<const float> k, std::span<const float> v, Alive alive) {
-  return append_chunk(k, v, 1, alive);
-}
-
-Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n,
-                                        Alive alive) {
-  return or_out_of_memory([&]() -> Result<void> {
-    if (auto accepted = check_append(k, v, n, alive); !accepted) return accepted;
-    if (n == 0) return {};
-    const auto& [num_kv_heads, head_dim] = geometry_;
-
-    // Copies before anything moves: k, v and alive may be views of this very layer. [n][KVH × HD] becomes, for each
-    // live head, [n][HD].
-    std::vector<std::uint8_t> flags(num_kv_heads);
-    std::vector<HeadRows> added(num_kv_heads);
-    for (std::size_t h = 0; h < num_kv_heads; ++h) {
-      flags[h] = is_alive(alive, h) ? 1 : 0;
-      if (flags[h] == 0) continue;  // a dead head's values are not looked at
-      added[h].keys.reserve(n * head_dim);
-      added[h].values.reserve(n * head_dim);
-      for (std::size_t position = 0; position < n; ++position) {
-        const std::size_t row = (position * num_kv_heads + h) * head_dim;
-        std::ranges::copy(k.subspan(row, head_dim), std::back_inserter(added[h].keys));
-        std::ranges::copy(v.subspan(row, head_dim), std::back_inserter(added[h].values));
-      }
-    }
-
-    // Room for all of it: the last thing that can fail, and not visible from outside.
-    for (std::size_t h = 0; h < num_kv_heads; ++h) {
-      make_room(state_.heads[h].keys, added[h].keys.size());
-      make_room(state_.heads[h].values, added[h].values.size());
-    }
-    make_room(state_.importance, n);
-
-    for (std::size_t h = 0; h < num_kv_heads; ++h) {
-      std::ranges::copy(added[h].keys, std::back_inserter(state_.heads[h].keys));
-      std::ranges::copy(added[h].values, std::back_inserter(state_.heads[h].values));
-    }
-    state_.importance.resize(state_.importance.size() + n, 0.0F);
-    state_.alive.swap(flags);
-    state_.seq_len += n;
-    return {};
-  });
-}
-
-// --- Taking back ---------------------------------------------------------------------------------------------------
-
-Result<void> LayerKvCache::truncate_last(std::size_t n) {
-  const std::size_t kept = state_.seq_len - std::min<std::uint64_t>(n, state_.seq_len);
-  for (HeadRows& head : state_.heads) {
-    if (head.keys.empty()) continue;  // dead
-    head.keys.resize(kept * geometry_.head_dim);
-    head.values.resize(kept * geometry_.head_dim);
-  }
-  state_.importance.resize(kept);
-  state_.seq_len = kept;  // at 0 the flags mean nothing; the recurrent vector has no positions and stays
-  return {};
-}
-
-void LayerKvCache::clear() {
-  // In place, so that it cannot fail: what empty_state() makes, without asking for memory.
-  for (HeadRows& head : state_.heads) {
-    head.keys.clear();
-    head.values.clear();
-  }
-  std::ranges::fill(state_.alive, std::uint8_t{1});
-  state_.importance.clear();
-  state_.linear_state.clear();
-  state_.seq_len = 0;
-}
-
-Result<LayerKvCache::Snapshot> LayerKvCache::snapshot() const {
-  return or_out_of_memory([&]() -> Result<Snapshot> {
-    Snapshot saved;
-    saved.geometry_ = geometry_;
-    saved.state_ = std::make_shared<const SequenceState>(state_);
-    return saved;
-  });
-}
-
-Result<void> LayerKvCache::restore(const Snapshot& saved) {
-  return or_out_of_memory([&]() -> Result<void> {
-    if (saved.state_ == nullptr || saved.geometry_ != geometry_) {
-      const bool heads_differ = saved.geometry_.num_kv_heads != geometry_.num_kv_heads;
-      return refuse(ErrorCode::shape_mismatch, heads_differ ? geometry_.num_kv_heads : geometry_.head_dim,
-                    heads_differ ? saved.geometry_.num_kv_heads : saved.geometry_.head_dim,
-                    sentence("the snapshot is of a layer of ", saved.geometry_.num_kv_heads, " x ",
-                             saved.geometry_.head_dim, ", this one is ", geometry_.num_kv_heads, " x ",
-                             geometry_.head_dim));
-    }
-    SequenceState copy = *saved.state_;
-    state_ = std::move(copy);
-    return {};
-  });
-}
-
 // --- Views ---------------------------------------------------------------------------------------------------------
 
 std::optional<std::span<const std::uint8_t>> LayerKvCache::alive() const {
@@ -204,63 +143,88 @@ std::optional<std::span<const std::uint8_t>> LayerKvCache::alive() const {
 
 std::vector<std::span<const float>> LayerKvCache::k_heads() const {
   std::vector<std::span<const float>> heads;
-  for (const HeadRows& head : state_.heads) heads.emplace_back(head.keys);
+  for (const HeadRows& head : state_.heads) heads.emplace_back(head.keys.f32);
   return heads;
 }
 
 std::vector<std::span<const float>> LayerKvCache::v_heads() const {
   std::vector<std::span<const float>> heads;
-  for (const HeadRows& head : state_.heads) heads.emplace_back(head.values);
+  for (const HeadRows& head : state_.heads) heads.emplace_back(head.values.f32);
   return heads;
 }
 
 Result<std::span<const float>> LayerKvCache::head_keys(std::size_t kv_head) const {
-  return or_out_of_memory([&]() -> Result<std::span<const float>> {
-    if (auto exists = check_head(kv_head, geometry_); !exists) return handed_on(exists);
-    return state_.heads[kv_head].keys;
-  });
+  return of_head<std::span<const float>>(kv_head, [](const HeadRows& head) { return std::span(head.keys.f32); });
 }
 
 Result<std::span<const float>> LayerKvCache::head_values(std::size_t kv_head) const {
-  return or_out_of_memory([&]() -> Result<std::span<const float>> {
-    if (auto exists = check_head(kv_head, geometry_); !exists) return handed_on(exists);
-    return state_.heads[kv_head].values;
-  });
+  return of_head<std::span<const float>>(kv_head, [](const HeadRows& head) { return std::span(head.values.f32); });
+}
+
+Result<Q8Rows> LayerKvCache::head_q8_keys(std::size_t kv_head) const {
+  return of_head<Q8Rows>(kv_head, [](const HeadRows& head) { return head.keys.view(); });
+}
+
+Result<Q8Rows> LayerKvCache::head_q8_values(std::size_t kv_head) const {
+  return of_head<Q8Rows>(kv_head, [](const HeadRows& head) { return head.values.view(); });
 }
 
 Result<std::size_t> LayerKvCache::head_len(std::size_t kv_head) const {
-  return or_out_of_memory([&]() -> Result<std::size_t> {
-    if (auto exists = check_head(kv_head, geometry_); !exists) return handed_on(exists);
-    return state_.heads[kv_head].keys.size() / geometry_.head_dim;
-  });
+  const std::size_t head_dim = geometry_.head_dim;
+  return of_head<std::size_t>(kv_head, [=](const HeadRows& head) { return head.keys.elements() / head_dim; });
 }
 
 std::uint64_t LayerKvCache::memory_bytes() const {
   std::uint64_t floats = state_.linear_state.size();
-  for (const HeadRows& head : state_.heads) floats += head.keys.size() + head.values.size();
-  return 4 * floats;
+  std::uint64_t int8 = 0;
+  for (const HeadRows& head : state_.heads) {
+    for (const StoredRows* rows : {&head.keys, &head.values}) {
+      floats += rows->f32.size() + rows->scales.size() + rows->columns.size();
+      int8 += rows->int8.size();
+    }
+  }
+  return 4 * floats + int8 + o1_memory_bytes() + bounded_state_bytes();
+}
+
+bool LayerKvCache::overlaps_layer(std::span<const float> output) const {
+  const auto meets = [&](const auto& storage) { return overlap(output, std::span(storage)); };
+  const auto meets_rows = [&](const StoredRows& rows) {
+    return meets(rows.f32) || meets(rows.int8) || meets(rows.scales) || meets(rows.columns);
+  };
+  return meets(sinks_) || meets(state_.alive) || meets(state_.importance) || meets(state_.linear_state) ||
+         (state_.linear_scratch && meets(*state_.linear_scratch)) || meets(state_.o1.trace) ||
+         overlap(output, bounded_keys()) || overlap(output, bounded_values()) ||
+         std::ranges::any_of(state_.o1.groups, [&](const O1Group& group) { return group.overlaps(output); }) ||
+         std::ranges::any_of(state_.heads,
+                             [&](const HeadRows& head) { return meets_rows(head.keys) || meets_rows(head.values); });
 }
 
 std::ostream& operator<<(std::ostream& stream, const LayerKvCache& layer) {
   const SequenceState& state = layer.state_;
   const auto live = std::ranges::count(state.alive, std::uint8_t{1});
   return stream << sentence("reference layer ", layer.wire_layer_, ": ", layer.geometry_.num_kv_heads, " KV heads x ",
-                            layer.geometry_.head_dim, ", full, f32, ", state.seq_len, " positions, ",
+                            layer.geometry_.head_dim, ", ", name_of(layer.state()), ", ", name_of(state.mode), state.frozen ? " frozen" : "",
+                            ", ", state.seq_len, " positions, ",
                             state.seq_len == 0 ? std::string("liveness undecided") : sentence(live, " heads alive"),
-                            ", recurrent vector of ", state.linear_state.size(), ", ", layer.sinks_.size(), " sinks, ",
+                            ", recurrent vector of ", state.linear_state.size(), state.linear_scratch ? " and a scratch, " : ", ",
+                            "ring of ", layer.bounded_window(), ", trace of ", layer.o1_trace_positions(), ", ",
+                            layer.sinks_.size(), " sinks, ",
                             layer.memory_bytes(), " bytes");
 }
 
 // --- The wire ------------------------------------------------------------------------------------------------------
 
+WireLayer LayerKvCache::wire() const {
+  return {geometry_, wire_identity_, wire_layer_, linear_wire_allowed_, kind_, bounded_window()};
+}
+
 Result<std::vector<std::uint8_t>> LayerKvCache::export_wire(WireFormat format) const {
-  return or_out_of_memory(
-      [&] { return encode(state_, {geometry_, wire_identity_, wire_layer_, linear_wire_allowed_}, format); });
+  return or_out_of_memory([&] { return encode(state_, wire(), format); });
 }
 
 Result<void> LayerKvCache::import_wire(std::span<const std::uint8_t> bytes) {
   return or_out_of_memory([&]() -> Result<void> {
-    auto decoded = decode(bytes, {geometry_, wire_identity_, wire_layer_, linear_wire_allowed_});
+    auto decoded = decode(bytes, wire());
     if (!decoded) return handed_on(decoded);
     state_ = std::move(*decoded);
     return {};

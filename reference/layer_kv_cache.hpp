@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kvcert/layer_cache.hpp"
+#include "reference/checks.hpp"
 #include "reference/o1_group.hpp"
 #include "reference/ring.hpp"
 #include "reference/rope.hpp"
@@ -146,14 +147,23 @@ class LayerKvCache {
   /// wrong_state unless plain, T = 0, no recurrent vector, and storage f32 where that is asked for.
   Result<void> check_unused(const char* call, bool f32_only) const;
   Result<void> check_append(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive) const;
-  Result<void> check_query(const Query& query, std::size_t positions, std::span<float> out, std::span<float> acc) const;
+  Result<void> check_query(const Query& query, std::size_t positions, std::span<float> out) const;
   Result<void> check_query_overlap(const Query& query, std::span<float> out, std::span<float> acc) const;
   Result<void> check_bounded_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
                                   const BoundedSinks& sinks, const Rope& rope, float scale, std::size_t query_heads,
                                   std::span<const float> out) const;
   bool overlaps_layer(std::span<const float> output) const;
+  /// A view into one head. Errors: head_out_of_range.
+  template <class View, class Look>
+  Result<View> of_head(std::size_t kv_head, Look look) const {
+    return or_out_of_memory([&]() -> Result<View> {
+      if (auto exists = check_head(kv_head, geometry_); !exists) return handed_on(exists);
+      return look(state_.heads[kv_head]);
+    });
+  }
   VisibleRows stored_rows(std::size_t kv_head) const;
-  std::size_t keep_positions(const std::vector<std::size_t>& kept);
+  template <class Choose>
+  Result<std::size_t> evict(const char* call, std::size_t keep, Choose choose);
   Result<std::vector<O1Group>> sealed_groups(std::size_t query_heads) const;
   void release_rows();
   WireLayer wire() const;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kvcert/error.hpp"
@@ -35,10 +36,10 @@ class O1Group {
   /// Errors: shape_mismatch, invalid_argument (overlap), out_of_memory.
   Result<void> step(std::span<const float> q, std::span<const float> k, std::span<const float> v, std::span<float> out);
 
-  bool exact_only() const { return exact_only_; }
+  bool exact_only() const { return state_.exact_only; }
   /// nullopt if exact-only.
   std::optional<O1GroupView> view() const;
-  std::size_t query_heads() const { return heads_.size(); }
+  std::size_t query_heads() const { return state_.heads.size(); }
   /// All floats of view()'s spans; exact-only: all keys and values.
   std::uint64_t floats() const;
   bool overlaps(std::span<const float> output) const;
@@ -51,26 +52,28 @@ class O1Group {
     std::vector<float> Q_tilde;  ///< [m_eff × HD]
     std::vector<float> M;        ///< [m_eff × m_eff]
   };
+  struct State {
+    O1Config config;
+    std::size_t head_dim = 0;
+    float scale = 0;
+    bool exact_only = true;
+    std::vector<float> sink_keys, sink_values;  ///< [sink × HD]; exact-only: every row
+    std::vector<float> ring_keys, ring_values;  ///< [w × HD]; exact-only: empty
+    std::size_t ring_length = 0;
+    std::size_t ring_head = 0;
+    std::size_t m_eff = 0;
+    std::vector<float> K_tilde;  ///< [m_eff × HD]
+    std::vector<Head> heads;     ///< [HPK]
+    std::uint64_t far_count = 0;
+  };
 
-  O1Group(const O1Config& config, std::size_t head_dim, std::size_t query_heads);
-  Result<void> seal(std::span<const float> keys, std::span<const float> queries);
-  void insert(std::span<const float> k, std::span<const float> v);
-  void absorb(std::span<const float> k, std::span<const float> v);
-  std::vector<float> answer(std::span<const float> q) const;
-  O1GroupView whole_view() const;
+  explicit O1Group(State state) : state_(std::move(state)) {}
+  static Result<void> seal(State& state, std::span<const float> keys, std::span<const float> queries);
+  static void insert(State& state, std::span<const float> k, std::span<const float> v);
+  static void absorb(State& state, std::span<const float> k, std::span<const float> v);
+  static O1GroupView view_of(const State& state);
 
-  O1Config config_;
-  std::size_t head_dim_;
-  float scale_;
-  bool exact_only_ = true;
-  std::vector<float> sink_keys_, sink_values_;  ///< [sink × HD]; exact-only: every row
-  std::vector<float> ring_keys_, ring_values_;  ///< [w × HD]; exact-only: empty
-  std::size_t ring_length_ = 0;
-  std::size_t ring_head_ = 0;
-  std::size_t m_eff_ = 0;
-  std::vector<float> K_tilde_;  ///< [m_eff × HD]
-  std::vector<Head> heads_;     ///< [HPK]
-  std::uint64_t far_count_ = 0;
+  State state_;
 };
 
 }  // namespace kvcert::reference

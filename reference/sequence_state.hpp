@@ -24,6 +24,9 @@ struct StoredRows {
   Q8Rows view() const { return {int8, scales, columns}; }
 };
 
+inline bool int8_keys(KvMode mode) { return mode == KvMode::q8 || mode == KvMode::q8_keys; }
+inline bool int8_values(KvMode mode) { return mode == KvMode::q8 || mode == KvMode::q8_values; }
+
 /// One KV head's rows, [position][head_dim] each. None in a dead head.
 struct HeadRows {
   StoredRows keys;
