@@ -4,6 +4,7 @@
 // computes again with twice the bits (evaluate.cpp). Interval arithmetic: Moore 1966; MPFI: Revol and Rouillier 2005.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -132,6 +133,8 @@ class Exact {
     mpfi_mul_2si(result.data(), result.data(), exponent);
     return result;
   }
+  /// The binary64 number nearest to 10^−6.
+  static Exact millionth() { return from_binary64(0x3EB0C6F7A0B5ED8D); }
   /// Known to be at most b.
   friend bool certainly_at_most(const Exact& a, const Exact& b) {
     return mpfr_lessequal_p(&a.data()->right, &b.data()->left) != 0;

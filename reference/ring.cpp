@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
 namespace kvcert::reference {
 
@@ -58,12 +57,6 @@ void Ring::take_back(std::uint64_t position, std::size_t count) {
 void Ring::zero() {
   std::ranges::fill(keys_, 0.0F);
   std::ranges::fill(values_, 0.0F);
-  overwritten_.clear();
-}
-
-void Ring::replace(std::vector<float> keys, std::vector<float> values) {
-  keys_ = std::move(keys);
-  values_ = std::move(values);
   overwritten_.clear();
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kvcert/geometry.hpp"
@@ -16,6 +17,9 @@ class Ring {
  public:
   /// Throws std::bad_alloc or std::length_error. KVH × W × HD is at most 2^63 − 1, W at least 1.
   Ring(Geometry geometry, std::size_t window);
+  /// With contents, [KVH][W][HD] each, and nothing to take back.
+  Ring(Geometry geometry, std::size_t window, std::vector<float> keys, std::vector<float> values)
+      : geometry_(geometry), window_(window), keys_(std::move(keys)), values_(std::move(values)) {}
 
   Geometry geometry() const { return geometry_; }
   std::size_t window() const { return window_; }
@@ -34,9 +38,6 @@ class Ring {
   void take_back(std::uint64_t position, std::size_t count);
   void forget_overwritten() { overwritten_.clear(); }
   void zero();
-
-  /// The contents as a record brings them: [KVH][W][HD] each.
-  void replace(std::vector<float> keys, std::vector<float> values);
 
  private:
   struct Row {

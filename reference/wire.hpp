@@ -18,7 +18,7 @@ struct WireLayer {
   std::uint32_t layer = 0;
   bool unversioned_allowed = true;
   WireKind kind = WireKind::full;
-  std::size_t window = 0;  ///< of a bounded layer's ring
+  std::size_t window = 0;  ///< of the ring; at least 1 where kind is bounded
 };
 
 /// The sequence state that a record describes. The whole buffer is checked before any row is copied.

@@ -25,9 +25,18 @@ class WireReader {
   std::uint32_t u32(const char* field) { return static_cast<std::uint32_t>(integer(field, 4)); }
   std::uint64_t u64(const char* field) { return integer(field, 8); }
 
-  /// One field of `count` elements of `width` bytes each, as it lies in the buffer. count < 2^32, width ≤ 4.
-  std::span<const std::uint8_t> array(const char* field, std::uint32_t count, std::size_t width) {
-    return take(field, std::uint64_t{count} * width);
+  /// One field of `count` elements of `width` bytes each, as it lies in the buffer. width ≤ 4; more elements than 2^61
+  /// are more than any buffer holds.
+  std::span<const std::uint8_t> array(const char* field, std::uint64_t count, std::size_t width) {
+    return take(field, count > most_elements ? UINT64_MAX : count * width);
+  }
+
+  /// A condition on an element of the array just read.
+  void require_element(bool holds, std::size_t offset_in_field, ErrorCode code, std::uint64_t expected,
+                       std::uint64_t found) {
+    if (!holds) fail(code, field_offset_ + offset_in_field, expected, found,
+                     sentence(field_, ": the element at byte ", offset_in_field, " is ", found, " where ", expected,
+                              " is accepted"));
   }
 
   /// A condition on the field just read: refuses with the code unless it holds.
@@ -79,6 +88,7 @@ class WireReader {
     fault_ = std::move(error);
   }
 
+  static constexpr std::uint64_t most_elements = std::uint64_t{1} << 61;
   std::span<const std::uint8_t> buffer_;
   std::size_t at_ = 0;
   const char* field_ = "";

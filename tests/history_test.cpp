@@ -1,0 +1,85 @@
+// Random histories over all operations, on both implementations side by side; every observable is compared after every step.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "certify/player.hpp"
+#include "tests/property.hpp"
+
+using namespace kvcert;
+using certify::Coverage;
+using certify::History;
+
+namespace {
+
+/// A history as a message: the setting and the steps.
+std::string describe(const History& history) {
+  std::string text = fmt::format("kv_heads {}, head_dim {}, fan-out {}:", history.setting.geometry.num_kv_heads,
+                                 history.setting.geometry.head_dim, history.setting.fan_out);
+  for (const auto& step : history.steps) text += fmt::format(" {}({:#x})", certify::name(step.op), step.seed);
+  return text;
+}
+
+rc::Gen<History> histories(std::size_t steps) {
+  const auto seeds = rc::gen::noShrink(rc::gen::resize(rc::kNominalSize, rc::gen::arbitrary<std::uint64_t>()));
+  return rc::gen::shrink(rc::gen::map(seeds, [=](std::uint64_t seed) { return certify::generate_history(seed, steps); }),
+                         [](const History& history) { return rc::seq::fromContainer(certify::simpler(history)); });
+}
+
+/// States that every run must reach; the contract's six, int8 in its three modes on both sides of the freeze, and empty ones.
+const std::vector<std::string> states{
+    "plain", "plain empty", "plain q8", "plain q8 frozen", "plain q8_keys", "plain q8_keys frozen", "plain q8_values",
+    "plain q8_values frozen", "plain q8 empty", "collecting", "collecting empty", "sealed", "aborted", "bounded", "bounded empty", "linear",
+    "linear empty"};
+
+void report(const Coverage& coverage) {
+  fmt::print("    operation                 played  succeeded\n");
+  for (const auto& [name, n] : coverage.played) {
+    const auto found = coverage.succeeded.find(name);
+    fmt::print("    {:<24}{:>8}{:>11}\n", name, n, found == coverage.succeeded.end() ? 0 : found->second);
+  }
+  fmt::print("    state                    visited\n");
+  for (const auto& [name, n] : coverage.states) fmt::print("    {:<24}{:>8}\n", name, n);
+}
+
+}  // namespace
+
+namespace kvcert::certify {
+void showValue(const History& history, std::ostream& stream) { stream << describe(history); }
+}  // namespace kvcert::certify
+
+BOOST_AUTO_TEST_SUITE(histories_of_operations)
+
+BOOST_AUTO_TEST_CASE_TEMPLATE(reference_and_optimized_never_differ, Engine, tests::FastEngines) {
+  const Engine engine;
+  if (!tests::has(engine)) {
+    std::cout << "NOT RUN: histories on " << engine.name() << ", which this machine lacks\n";
+    return;
+  }
+  Coverage coverage;
+  const auto& configuration = rc::detail::configuration();
+  auto parameters = configuration.testParams;
+  parameters.maxSuccess = static_cast<int>(tests::at_level(500));
+  rc::detail::TestMetadata metadata;
+  metadata.id = boost::unit_test::framework::current_test_case().full_name();
+  const auto property = [&] {
+    const History history = *histories(60);
+    if (auto found = certify::difference_in_history(tests::Reference{}, engine, history, coverage)) RC_FAIL(*found);
+  };
+  tests::Silence silence;
+  const auto result = rc::detail::checkTestable(property, metadata, parameters, silence, configuration.reproduce);
+  if (!result.template is<rc::detail::SuccessResult>()) {
+    std::ostringstream text;
+    rc::detail::printResultMessage(result, text);
+    BOOST_FAIL("\n" + text.str() + "\nseed " + std::to_string(parameters.seed) + ": rerun with RC_PARAMS=\"seed=" +
+               std::to_string(parameters.seed) + "\" ./kvcert test --run_test=" + metadata.id);
+  }
+  report(coverage);
+  for (const std::string& state : states) BOOST_TEST(coverage.states[state] > 0U, "no history reached the state " << state);
+  for (std::size_t op = 0; op < certify::op_count; ++op) {
+    const std::string name = certify::name(static_cast<certify::Op>(op));
+    BOOST_TEST(coverage.succeeded[name] > 0U, name << " never succeeded");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
