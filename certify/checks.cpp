@@ -6,8 +6,13 @@
 #include "certify/environment.hpp"
 #include "certify/laws/atomic.hpp"
 #include "certify/laws/attention.hpp"
+#include "certify/laws/chunks.hpp"
 #include "certify/laws/exactness.hpp"
+#include "certify/laws/int8.hpp"
+#include "certify/laws/overlay.hpp"
+#include "certify/laws/ring.hpp"
 #include "certify/laws/state.hpp"
+#include "certify/player.hpp"
 #include "certify/probes.hpp"
 
 namespace kvcert::certify {
@@ -135,6 +140,48 @@ class Planner {
         [=](const TestCase& t) { return laws::minus_infinity_rows(engine, t); });
   }
 
+  /// int8 storage, chunks, eviction, the ring, linear layers, the O(1) overlay.
+  void whole_contract() {
+    const Sizes small{.max_rows = 100, .max_floats = 8'000};
+    const Sizes tiny{.max_rows = 4, .max_floats = 1'000};
+    const Engine engine = engine_;
+    law(2, "chunk attention", "a chunk = its positions one by one", 800, Domain::any, small,
+        [=](const TestCase& t) { return laws::chunk_attention(engine, t); });
+    law(2, "int8 chunks", "int8 rows, appended in any chunks, freeze included", 150, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::int8_chunk_is_sequence(engine, t); });
+    law(5, "int8 rollback", "int8 rows taken back, outside a freeze", 150, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::int8_rollback(engine, t); });
+    law(6, "int8 snapshot", "int8 rows, columns and mode come back", 150, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::int8_snapshot(engine, t); });
+    law(9, "int8 refusal", "what is not finite is refused, and changes nothing", 150, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::int8_refuses(engine, t); });
+    law(14, "int8 constant row", "a constant row comes back within 2 ulp", 800, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::int8_constant_row(engine, t); });
+    law(5, "ring rollback", "steps taken back to depth 64, no deeper", 200, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::ring_rollback(engine, t); });
+    law(6, "ring comes back", "snapshots and records of a ring", 200, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::ring_comes_back(engine, t); });
+    law(11, "ring forgets", "a function of the last min(T, W) inserts", 200, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::ring_forgets(engine, t); });
+    law(7, "linear layer", "commit, scratch, accept, record", 400, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::linear_layer(engine, t); });
+    law(12, "overlay counts", "every row in sinks, ring or far field, once", 100, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::overlay_counts(engine, t); });
+    law(12, "overlay constant", "constant memory, groups as in the layer", 100, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::overlay_is_constant(engine, t); });
+    law(12, "overlay exact-only", "short sequences: exact attention, within the bound", 100, Domain::finite, tiny,
+        [=](const TestCase& t) { return laws::overlay_exact_only(engine, t); });
+    plan_.checks.back().verdict_if_held = Judgement::within_bound;
+    law(15, "eviction", "the kept set, in order, everything aligned", 800, Domain::any, small,
+        [=](const TestCase& t) { return laws::eviction(engine, t); });
+    law(13, "histories", "any operations in any order: as the reference", 400, Domain::finite, tiny, [=](const TestCase& t) {
+      Coverage coverage;
+      const auto found = difference_in_history(ReferenceEngine{}, engine, generate_history(t.salt, 60), coverage);
+      return found ? violated(*found) : holds();
+    });
+    plan_.checks.back().shrinkable = false;  // the history is drawn from the case's salt, which has no simpler neighbours
+  }
+
   /// What does not depend on an engine: the exact mode, and the judge.
   void exact_mode() {
     const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
@@ -165,6 +212,7 @@ Plan whole_plan(const Engine& engine, std::uint64_t seed, unsigned percent) {
   Planner<Engine> planner(engine, seed, percent);
   planner.probes();
   planner.laws();
+  planner.whole_contract();
   planner.environment();
   return planner.take();
 }

@@ -119,7 +119,7 @@ int run_certify(const CertifyOptions& options) {
   }
   std::string names;
   for (const auto& engine : engines) names += " " + engine.name();
-  fmt::print("Certifying the built-in cache: full f32 layer, kernels{}, {} cases, seed {}\n\n", names, total, options.seed);
+  fmt::print("Certifying the built-in cache: kernels{}, {} cases, seed {}\n\n", names, total, options.seed);
   Progress progress(total);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const std::uint64_t calls = i == 0 ? 0 : optimized::kernel_calls(engines[i - 1].isa);
