@@ -106,7 +106,8 @@ inline Result<void> check_o1_config(const O1Config& config) {
   }
   if (config.window < 1) return refuse(ErrorCode::invalid_argument, 1, 0, "the O(1) window is 0, but is at least 1");
   if (config.rect != O1Rect::aggregate && config.rect != O1Rect::fm) {
-    return refuse(ErrorCode::invalid_argument, 0, static_cast<std::uint64_t>(config.rect), "rect is neither aggregate nor fm");
+    return refuse(ErrorCode::invalid_argument, 1, static_cast<std::uint64_t>(config.rect),
+                  "rect is neither aggregate nor fm");
   }
   return {};
 }

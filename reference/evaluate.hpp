@@ -37,8 +37,8 @@ GroupAnswer canonical_attend_group(const Query& query, std::span<const float> ke
 
 /// The real numbers, each rounded to binary32 once; an exact 0 is +0. Same shapes.
 ///
-/// nullopt outside the exact domain: q, scale, softcap and visible k and v (int8: their scales, and the columns) finite (softcap ≥ 0),
-/// sinks finite or −∞ (= absent). Hidden rows may hold anything. Throws std::bad_alloc.
+/// nullopt outside the exact domain: q, scale, softcap (≥ 0) and visible k and v (int8: their scales, and the columns)
+/// finite, sinks finite or −∞ (= absent). Hidden rows may hold anything. Throws std::bad_alloc.
 std::optional<GroupAnswer> exact_attend_group(const Query& query, const Rows& keys, const Rows& values,
                                               std::size_t head_dim, std::size_t upto);
 std::optional<GroupAnswer> exact_attend_group(const Query& query, std::span<const float> keys,

@@ -22,13 +22,15 @@ std::vector<std::size_t> kept_by_mass(std::span<const float> importance, std::si
   std::vector<std::size_t> between(positions - earliest - latest);
   std::iota(between.begin(), between.end(), earliest);
 
-  const auto heavier = [&](std::size_t a, std::size_t b) {
+  const auto goes_first = [&](std::size_t a, std::size_t b) {
     const Binary32 mass_a = Binary32::of(importance[a]);
     const Binary32 mass_b = Binary32::of(importance[b]);
-    if (mass_a.is_nan() || mass_b.is_nan()) return mass_b.is_nan() && !mass_a.is_nan();
-    return mass_b < mass_a;
+    if (mass_a.is_nan() != mass_b.is_nan()) return mass_b.is_nan();
+    if (mass_b < mass_a) return true;
+    if (mass_a < mass_b) return false;
+    return a < b;  // equal, or both NaN
   };
-  std::ranges::stable_sort(between, heavier);  // stable: of equals the earlier first
+  std::ranges::sort(between, goes_first);
   between.resize(keep - earliest - latest);
 
   std::vector<std::size_t> kept(earliest);

@@ -203,10 +203,11 @@ std::ostream& operator<<(std::ostream& stream, const LayerKvCache& layer) {
   const SequenceState& state = layer.state_;
   const auto live = std::ranges::count(state.alive, std::uint8_t{1});
   return stream << sentence("reference layer ", layer.wire_layer_, ": ", layer.geometry_.num_kv_heads, " KV heads x ",
-                            layer.geometry_.head_dim, ", ", name_of(layer.state()), ", ", name_of(state.mode), state.frozen ? " frozen" : "",
-                            ", ", state.seq_len, " positions, ",
+                            layer.geometry_.head_dim, ", ", name_of(layer.state()), ", ", name_of(state.mode),
+                            state.frozen ? " frozen" : "", ", ", state.seq_len, " positions, ",
                             state.seq_len == 0 ? std::string("liveness undecided") : sentence(live, " heads alive"),
-                            ", recurrent vector of ", state.linear_state.size(), state.linear_scratch ? " and a scratch, " : ", ",
+                            ", recurrent vector of ", state.linear_state.size(),
+                            state.linear_scratch ? " and a scratch, " : ", ",
                             "ring of ", layer.bounded_window(), ", trace of ", layer.o1_trace_positions(), ", ",
                             layer.sinks_.size(), " sinks, ",
                             layer.memory_bytes(), " bytes");

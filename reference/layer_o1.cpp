@@ -1,4 +1,4 @@
-// The O(1) overlay of a layer: collecting a prefill's queries beside exact rows, sealing, and steps on the sealed state.
+// The O(1) overlay of a layer: collecting a prefill's queries beside exact rows, sealing, and steps after that.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -115,7 +115,10 @@ Result<std::vector<float>> LayerKvCache::o1_step(std::span<const float> q_all, s
     if (auto allowed = check_state("o1_step", {LayerState::sealed}); !allowed) return handed_on(allowed);
     const auto& [num_kv_heads, head_dim] = geometry_;
     const std::size_t heads = state_.o1.query_heads;
-    if (auto fits = check_length("query_heads", query_heads, heads, "that of the sealed state"); !fits) return handed_on(fits);
+    if (query_heads != heads) {
+      return refuse(ErrorCode::shape_mismatch, heads, query_heads,
+                    sentence("the state was sealed for ", heads, " query heads, the call is of ", query_heads));
+    }
     if (auto fits = check_length("q_all", q_all.size(), heads * head_dim, "query_heads x head_dim"); !fits) {
       return handed_on(fits);
     }

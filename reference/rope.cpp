@@ -32,12 +32,13 @@ std::optional<Entry> decide(std::size_t delta, float frequency, float scale) {
 }
 
 /// Precisions in turn, until both ends of an enclosure round to the same number. That happens: at angle 0 the products
-/// are met exactly, and at any other (a binary fraction) cosine and sine are transcendental, so no midpoint. 513 bits would
-/// only be needed for a product within 2^−480 of one.
+/// are met exactly, and at any other (a binary fraction) cosine and sine are transcendental, so no midpoint. (One that
+/// takes more than 1025 bits is not known, and would be NaN.)
 Entry entry(std::size_t delta, float frequency, float scale) {
   if (const auto found = decide<38>(delta, frequency, scale)) return *found;
   if (const auto found = decide<77>(delta, frequency, scale)) return *found;
-  return decide<154>(delta, frequency, scale).value_or(Entry{canonical_nan, canonical_nan});
+  if (const auto found = decide<154>(delta, frequency, scale)) return *found;
+  return decide<308>(delta, frequency, scale).value_or(Entry{canonical_nan, canonical_nan});
 }
 
 Result<void> check(std::size_t window, std::span<const float> inv_freq, float scale) {
