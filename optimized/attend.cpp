@@ -25,8 +25,8 @@ RowRange visible_at(const AttendTask& task, std::size_t position) {
   return {std::max(task.first, begin), end};
 }
 
-/// Queries [query, query + count) in the order positions, then heads; and the rows that some of them see. Later positions
-/// begin and end later.
+/// Queries [query, query + count) in the order positions, then heads; and the rows that some of them see. Later
+/// positions begin and end later.
 struct Tile {
   std::size_t query;
   std::size_t count;
@@ -41,8 +41,8 @@ Tile tile_at(const AttendTask& task, std::size_t query) {
   return {query, count, {begin, end}, padded_stride(end - begin)};
 }
 
-/// Floats for probabilities, then for int8 blocks. Counts and rows are those of arrays in memory; only the product of both
-/// can be more than that.
+/// Floats for probabilities, then for int8 blocks. Counts and rows are those of arrays in memory; only the product of
+/// both can be more than that.
 std::size_t scratch_floats(const AttendTask& task, const Tile& tile) {
   std::size_t blocks = 0;
   if (task.keys.f32 == nullptr) blocks = int8_score_floats(tile.count, task.head_dim);
@@ -61,16 +61,19 @@ void attend_tile(const AttendTask& task, const Tile& tile, float* p) {
 
   // 1. scores of all the tile's rows
   if (task.keys.f32 != nullptr)
-    kernel.scores(q, tile.count, task.keys.f32 + rows.begin * head_dim, rows.size(), head_dim, task.scale, p, tile.stride);
+    kernel.scores(q, tile.count, task.keys.f32 + rows.begin * head_dim, rows.size(), head_dim, task.scale, p,
+                  tile.stride);
   else
-    int8_scores(kernel, q, tile.count, task.keys, rows.begin, rows.size(), head_dim, task.scale, p, tile.stride, blocks);
+    int8_scores(kernel, q, tile.count, task.keys, rows.begin, rows.size(), head_dim, task.scale, p, tile.stride,
+                blocks);
 
   for (std::size_t u = 0; u < tile.count; ++u) {
     const std::size_t head = (tile.query + u) % task.heads;
     const RowRange visible = visible_at(task, (tile.query + u) / task.heads);
     float* row = p + u * tile.stride;
     float* seen = row + (visible.begin - rows.begin);
-    // 2. soft cap and probabilities, of what this query sees; lanes go by absolute row index, so a window does not shift them
+    // 2. soft cap and probabilities, of what this query sees; lanes go by absolute row index, so a window does not
+    // shift them
     if (task.capped) kernel.softcap_row(seen, visible.size(), task.softcap);
     kernel.softmax_row(seen, visible.size(), visible.begin % kernels::lanes,
                        task.sinks == nullptr ? nullptr : task.sinks + head);
@@ -89,7 +92,8 @@ void attend_tile(const AttendTask& task, const Tile& tile, float* p) {
   // 4. output
   std::fill_n(out, tile.count * head_dim, 0.0F);
   if (task.values.f32 != nullptr)
-    kernel.weighted_sum(p, tile.count, tile.stride, task.values.f32 + rows.begin * head_dim, rows.size(), head_dim, out);
+    kernel.weighted_sum(p, tile.count, tile.stride, task.values.f32 + rows.begin * head_dim, rows.size(), head_dim,
+                        out);
   else
     int8_weighted_sum(kernel, p, tile.count, tile.stride, task.values, rows.begin, rows.size(), head_dim, out, blocks);
   kernel.canonicalize_row(out, tile.count * head_dim);

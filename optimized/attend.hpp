@@ -9,8 +9,8 @@
 
 namespace kvcert::optimized {
 
-/// Checked arguments; HD = head_dim. Arrays may have any 4-byte alignment, outputs overlap nothing. Position i sees rows
-/// [max(first, end + i − window), end + i), without the middle term where window = 0; first < end.
+/// Checked arguments; HD = head_dim. Arrays may have any 4-byte alignment, outputs overlap nothing. Position i sees
+/// rows [max(first, end + i − window), end + i), without the middle term where window = 0; first < end.
 struct AttendTask {
   const kernels::Table* kernels;
   std::span<const float> q;        ///< [positions][heads × HD], any bits
@@ -31,15 +31,17 @@ struct AttendTask {
   std::span<float> probabilities;  ///< empty, or [end] with one position and one head: its own, +0 before first
 };
 
-/// Runs in the default floating-point environment. K and V are each streamed once for every tile of 64 queries, whatever
-/// positions and heads they belong to; a tile reads the rows that some query of it sees.
+/// Runs in the default floating-point environment. K and V are each streamed once for every tile of 64 queries,
+/// whatever positions and heads they belong to; a tile reads the rows that some query of it sees.
 ///
-/// The scratch belongs to the calling thread: for at most 64 queries one row of probabilities each, of the rows of its tile
-/// rounded up to 16, 4 bytes each; int8 adds a few blocks. It grows to the largest need met so far, lives until the thread
-/// ends, and is only taken from the allocator when it grows. Throws std::bad_alloc, and has then written nothing.
+/// The scratch belongs to the calling thread: for at most 64 queries one row of probabilities each, of the rows of its
+/// tile rounded up to 16, 4 bytes each; int8 adds a few blocks. It grows to the largest need met so far, lives until
+/// the thread ends, and is only taken from the allocator when it grows. Throws std::bad_alloc, and has then written
+/// nothing.
 void attend(const AttendTask& task);
 
-/// acc[i] += row[i], NaN canonical, in the default floating-point environment. row may overlap acc at or after its begin.
+/// acc[i] += row[i], NaN canonical, in the default floating-point environment. row may overlap acc at or after its
+/// begin.
 void add_row(const kernels::Table& kernels, std::span<float> acc, std::span<const float> row);
 
 }  // namespace kvcert::optimized

@@ -43,7 +43,8 @@ void rotate(const float* q, const float* cos, const float* sin, std::size_t half
 }
 
 /// Query heads [first, first + heads), which share KV head kv.
-void attend_heads(const BoundedTask& task, const Ring& ring, std::size_t kv, std::size_t first, std::size_t heads, float* p) {
+void attend_heads(const BoundedTask& task, const Ring& ring, std::size_t kv, std::size_t first, std::size_t heads,
+                  float* p) {
   const kernels::Table& kernel = *task.kernels;
   const std::size_t head_dim = task.geometry.head_dim;
   const std::size_t sinks = sink_rows(task);

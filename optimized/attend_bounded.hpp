@@ -26,8 +26,8 @@ struct BoundedTask {
 /// Makes sure of memory for attend_bounded after one more insert, which then cannot fail. Throws std::bad_alloc.
 void reserve_bounded(const BoundedTask& task, const Ring& ring);
 
-/// The key at distance Δ meets the query rotated by Δ; sinks meet the query as it is. One softmax over sinks 0 … S − 1, then
-/// the window, newest first. The ring holds a row. In the default floating-point environment.
+/// The key at distance Δ meets the query rotated by Δ; sinks meet the query as it is. One softmax over sinks 0 … S − 1,
+/// then the window, newest first. The ring holds a row. In the default floating-point environment.
 void attend_bounded(const BoundedTask& task, const Ring& ring);
 
 }  // namespace kvcert::optimized

@@ -18,8 +18,8 @@ void int8_scores(const kernels::Table& kernel, const float* q, std::size_t queri
                  std::size_t first, std::size_t rows, std::size_t head_dim, float scale, float* out, std::size_t stride,
                  float* scratch);
 
-/// p[u · stride + r] becomes p · scale_r; out_u += Σ_r of that weight · row r, by fma, weights of 0 skipped; then out_u ·
-/// columns. As kernels::Table::weighted_sum otherwise; out starts at +0, rows begin at `first`.
+/// p[u · stride + r] becomes p · scale_r; out_u += Σ_r of that weight · row r, by fma, weights of 0 skipped; then out_u
+/// · columns. As kernels::Table::weighted_sum otherwise; out starts at +0, rows begin at `first`.
 void int8_weighted_sum(const kernels::Table& kernel, float* p, std::size_t queries, std::size_t stride,
                        const StoredRows& values, std::size_t first, std::size_t rows, std::size_t head_dim, float* out,
                        float* scratch);

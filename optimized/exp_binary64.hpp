@@ -3,8 +3,8 @@
 
 namespace kvcert::optimized {
 
-/// RN(e^x), to nearest even, subnormals kept. In integers: the floating-point environment does not matter. A NaN gives a
-/// quiet NaN.
+/// RN(e^x), to nearest even, subnormals kept. In integers: the floating-point environment does not matter. A NaN gives
+/// a quiet NaN.
 double exp_binary64(double x);
 
 }  // namespace kvcert::optimized

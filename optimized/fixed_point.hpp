@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -139,8 +140,8 @@ inline constexpr auto inverse_factorial = inverse_factorials<N, series_terms<N>>
 /// ln 2 and π/2 − 1, rounded down.
 inline constexpr Limbs<5> ln_2{0xE7B876206DEBAC98, 0x8A0D175B8BAAFA2B, 0x40F343267298B62D, 0xC9E3B39803F2F6AF,
                                0xB17217F7D1CF79AB};
-inline constexpr Limbs<5> half_pi_minus_1{0xA29410F31C6809BB, 0x04177D4C76273644, 0x52049C1114CF98E8, 0x898CC51701B839A2,
-                                          0x921FB54442D18469};
+inline constexpr Limbs<5> half_pi_minus_1{0xA29410F31C6809BB, 0x04177D4C76273644, 0x52049C1114CF98E8,
+                                          0x898CC51701B839A2, 0x921FB54442D18469};
 
 /// A binary format: bits of precision, exponent of the smallest subnormal, and the encoding of infinity.
 struct Format {
@@ -151,24 +152,35 @@ struct Format {
 inline constexpr Format binary32{24, -149, 0x7F800000};
 inline constexpr Format binary64{53, -1074, 0x7FF0000000000000};
 
-/// The encoding of value · 2^exponent rounded to nearest even, subnormal and overflowing results included. value > 0. With
-/// `more`, of something strictly between value and value + 1, times 2^exponent.
+/// The encoding of value · 2^exponent rounded to nearest even, subnormal and overflowing results included. value > 0.
+/// With `more`, of something strictly between value and value + 1, times 2^exponent.
 template <std::size_t N>
 constexpr std::uint64_t rounded(const Limbs<N>& value, int exponent, Format format, bool more = false) {
-  const auto bit = [&value](int i) -> std::uint64_t {
-    return i < 0 || i >= 64 * static_cast<int>(N) ? 0 : value[static_cast<std::size_t>(i) / 64] >> (i % 64) & 1;
+  const auto limb = [&value](int i) -> std::uint64_t {
+    return i < 0 || i >= static_cast<int>(N) ? 0 : value[static_cast<std::size_t>(i)];
   };
-  int top = 64 * static_cast<int>(N) - 1;  // the leading bit
-  while (top > 0 && bit(top) == 0) --top;
+  // 64 bits of value from bit i on, zeros outside it.
+  const auto bits_from = [&limb](int i) {
+    const int whole = i >> 6, part = i & 63;
+    return part == 0 ? limb(whole) : limb(whole) >> part | limb(whole + 1) << (64 - part);
+  };
+  int top = static_cast<int>(N) - 1;
+  while (top > 0 && limb(top) == 0) --top;
+  top = 64 * top + 63 - std::countl_zero(limb(top));  // the leading bit
+
   // One unit of the result is 2^unit; the bits of value below `dropped` are worth less.
   const int ideal = top + exponent - (format.precision - 1);
   const int unit = ideal > format.smallest_exponent ? ideal : format.smallest_exponent;
   const int dropped = unit - exponent;
-  std::uint64_t significand = 0;
-  for (int i = format.precision - 1; i >= 0; --i) significand = significand << 1 | bit(dropped + i);
-  bool rest = more;
-  for (int i = 0; i < dropped - 1 && i <= top && !rest; ++i) rest = bit(i) != 0;
-  if (bit(dropped - 1) != 0 && (rest || (significand & 1) != 0)) ++significand;
+  std::uint64_t significand = bits_from(dropped);
+  if (dropped > 0 && (bits_from(dropped - 1) & 1) != 0) {  // at least half a unit: more than that, or to the even one?
+    bool beyond = more || (significand & 1) != 0;
+    for (int i = 0; i < dropped - 1 && !beyond; i += 64) {
+      const int rest = dropped - 1 - i;
+      beyond = (rest >= 64 ? limb(i / 64) : limb(i / 64) << (64 - rest)) != 0;
+    }
+    if (beyond) ++significand;
+  }
   // A normal significand adds 1 to the exponent field by its leading bit; a carry does the right thing too.
   const int field = unit - format.smallest_exponent;
   if (field > 2048) return format.infinity;

@@ -1,5 +1,5 @@
-// fma without fma hardware and without a mathematical library. For translation units without ISA flags only: everything has
-// internal linkage, but what a compiler makes of it here must run anywhere.
+// fma without fma hardware and without a mathematical library. For translation units without ISA flags only: everything
+// has internal linkage, but what a compiler makes of it here must run anywhere.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 namespace kvcert::optimized {
 namespace {
 
-/// fma in binary64 whose last rounding had to be done with care: round to odd, then to binary32 once. The error of the sum
-/// is exact (Knuth's two-sum); rounding to odd keeps it as a sticky last bit, and 53 ≥ 24 + 2 bits make the second rounding
-/// the right one, subnormal results included (Boldo, Melquiond 2008).
+/// fma in binary64 whose last rounding had to be done with care: round to odd, then to binary32 once. The error of the
+/// sum is exact (Knuth's two-sum); rounding to odd keeps it as a sticky last bit, and 53 ≥ 24 + 2 bits make the second
+/// rounding the right one, subnormal results included (Boldo, Melquiond 2008).
 [[maybe_unused]] float fused_with_care(double product, double addend, double sum) {
   const double addend_part = sum - product;
   const double error = (product - (sum - addend_part)) + (addend - addend_part);
@@ -23,8 +23,8 @@ namespace {
 
 /// a · b + c with one rounding. The binary64 product is exact: 24 + 24 bits, exponents far inside. Rounding the sum to
 /// binary64 and then to binary32 goes wrong only where the first lands on a midpoint of the second: both roundings are
-/// monotone and midpoints are binary64 numbers, so any other sum stays on its side of every midpoint. Midpoints of normal
-/// results end in 1 and 28 zeros; results below 2^-126 have others and always take the careful way.
+/// monotone and midpoints are binary64 numbers, so any other sum stays on its side of every midpoint. Midpoints of
+/// normal results end in 1 and 28 zeros; results below 2^-126 have others and always take the careful way.
 [[maybe_unused]] inline float fused(float a, float b, float c) {
   const double product = static_cast<double>(a) * static_cast<double>(b);
   const double addend = static_cast<double>(c);

@@ -46,8 +46,10 @@ class HeadBlock {
   Buffer<T> room(std::size_t live, std::size_t new_capacity) const {
     return Buffer<T>(checked_product(checked_product(live, new_capacity), width_));
   }
-  /// Moves the first `length` rows of each head into `memory`, which came from room(); takes it and gives the old back in it.
-  void move_into(Buffer<T>& memory, std::size_t live, std::size_t capacity, std::size_t length, std::size_t new_capacity) {
+  /// Moves the first `length` rows of each head into `memory`, which came from room(); takes it and gives the old back
+  /// in it.
+  void move_into(Buffer<T>& memory, std::size_t live, std::size_t capacity, std::size_t length,
+                 std::size_t new_capacity) {
     for (std::size_t slot = 0; slot < live; ++slot)
       memory.copy_in(slot * new_capacity * width_, rows(slot, capacity, length));
     memory_.swap(memory);

@@ -17,7 +17,8 @@ Result<void> LayerKvCache::append(std::span<const float> k, std::span<const floa
   return append_chunk(k, v, 1, alive);
 }
 
-Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive) {
+Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n,
+                                        Alive alive) {
   return catching_memory([&]() -> Result<void> {
     if (auto has_rows = check_rows("append"); !has_rows) return has_rows;
     const std::size_t row = geometry_.num_kv_heads * geometry_.head_dim;

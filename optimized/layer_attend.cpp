@@ -15,7 +15,7 @@ Result<void> LayerKvCache::check_query(const Query& query, std::size_t positions
                                        std::span<float> acc) const {
   if (auto known = check_head(query.kv_head); !known) return known;
 
-  // Lengths are compared as far as the sizes leave them any: with positions × HD over 2^63 − 1 no length is right.
+  // With positions × HD over 2^63 − 1 no length of q_group is right, and the number of heads is unknown.
   const bool countable = positions <= max_count / geometry_.head_dim;
   const std::size_t per_head = countable ? positions * geometry_.head_dim : 0;
   const std::size_t q_size = query.q_group.size();
@@ -23,7 +23,7 @@ Result<void> LayerKvCache::check_query(const Query& query, std::size_t positions
     return failure(ErrorCode::shape_mismatch, per_head, q_size,
                    "q_group has " + std::to_string(q_size) + " elements, a multiple of " + std::to_string(per_head) +
                        " expected");
-  if (countable && out.size() != q_size) return wrong_length("out", q_size, out.size());
+  if (out.size() != q_size) return wrong_length("out", q_size, out.size());
   if (countable && positions != 0 && !query.sinks.empty() && query.sinks.size() != q_size / per_head)
     return wrong_length("sinks", q_size / per_head, query.sinks.size());
 
@@ -88,8 +88,8 @@ Result<void> LayerKvCache::attend_chunk(const Query& query, std::size_t position
     if (auto valid = check_query(query, positions, out, acc); !valid) return valid;
     if (s0 > seq_len() || positions > seq_len() - s0)
       return failure(ErrorCode::invalid_argument, seq_len(), s0,
-                     std::to_string(positions) + " positions from " + std::to_string(s0) + " on are not all below seq_len " +
-                         std::to_string(seq_len()));
+                     std::to_string(positions) + " positions from " + std::to_string(s0) +
+                         " on are not all below seq_len " + std::to_string(seq_len()));
     if (query.q_group.empty()) return {};
     if (data_.rows.head_len(query.kv_head) == 0) {
       std::ranges::fill(out, 0.0F);

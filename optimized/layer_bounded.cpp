@@ -1,4 +1,5 @@
 // The ring of a bounded layer.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -20,15 +21,18 @@ Result<void> LayerKvCache::install_bounded(std::size_t window) {
     if (window > max_count / row)
       return failure(ErrorCode::invalid_argument, max_count / row, window,
                      "num_kv_heads x window x head_dim exceeds 2^63 - 1");
+    Buffer<std::uint8_t> all(geometry_.num_kv_heads);
+    std::ranges::fill(all.view(), std::uint8_t{1});
     data_.ring.emplace(Ring(geometry_, window));
     data_.kind = WireKind::bounded;
+    data_.rowless_alive.swap(all);
     data_.rows.release();
     return {};
   });
 }
 
-Result<void> LayerKvCache::check_bounded_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
-                                              const BoundedSinks& sinks, const Rope& rope, float scale,
+Result<void> LayerKvCache::check_bounded_step(std::span<const float> q, std::span<const float> k,
+                                              std::span<const float> v, const BoundedSinks& sinks, const Rope& rope, float scale,
                                               std::size_t num_heads, std::span<float> out) const {
   const std::size_t head_dim = geometry_.head_dim;
   const std::size_t row = geometry_.num_kv_heads * head_dim;
@@ -53,7 +57,8 @@ Result<void> LayerKvCache::check_bounded_step(std::span<const float> q, std::spa
   if (countable && out.size() != num_heads * head_dim) return wrong_length("out", num_heads * head_dim, out.size());
 
   if (!countable)
-    return failure(ErrorCode::invalid_argument, max_count / head_dim, num_heads, "num_heads x head_dim exceeds 2^63 - 1");
+    return failure(ErrorCode::invalid_argument, max_count / head_dim, num_heads,
+                   "num_heads x head_dim exceeds 2^63 - 1");
   if (!is_finite(scale)) return failure(ErrorCode::invalid_argument, 0, 0, "scale is not finite");
   for (const auto input : {q, k, v, sinks.keys, sinks.values, rope.cos(), rope.sin()})
     if (overlap(out, input)) return failure(ErrorCode::invalid_argument, 0, 0, "out overlaps an input");

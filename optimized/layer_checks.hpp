@@ -16,7 +16,8 @@ constexpr std::string_view state_name(LayerState state) {
 
 inline std::unexpected<Error> wrong_state(std::string_view operation, LayerState state) {
   return failure(ErrorCode::wrong_state, 0, static_cast<std::uint64_t>(state),
-                 std::string(operation) + " does not work in this layer as it is (" + std::string(state_name(state)) + ")");
+                 std::string(operation) + " does not work in this layer as it is (" + std::string(state_name(state)) +
+                     ")");
 }
 
 }  // namespace kvcert::optimized

@@ -34,6 +34,7 @@ void LayerData::clear() {
   o1 = {};
   if (ring) ring->clear();
   counter = 0;
+  if (kind == WireKind::full) rowless_alive = {};
 }
 
 bool LayerData::overlaps(std::span<const std::byte> memory) const {
@@ -42,7 +43,8 @@ bool LayerData::overlaps(std::span<const std::byte> memory) const {
   if (bytes_overlap(memory, std::as_bytes(o1.trace.floats.view()))) return true;
   for (const O1Group& group : o1.groups)
     if (group.overlaps(memory)) return true;
-  return ring && (bytes_overlap(memory, std::as_bytes(ring->keys())) || bytes_overlap(memory, std::as_bytes(ring->values())));
+  return ring && (bytes_overlap(memory, std::as_bytes(std::as_const(*ring).keys())) ||
+                  bytes_overlap(memory, std::as_bytes(std::as_const(*ring).values())));
 }
 
 }  // namespace kvcert::optimized

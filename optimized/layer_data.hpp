@@ -9,6 +9,7 @@
 
 #include "kvcert/geometry.hpp"
 #include "kvcert/storage.hpp"
+#include "optimized/buffer.hpp"
 #include "optimized/o1_overlay.hpp"
 #include "optimized/recurrence.hpp"
 #include "optimized/ring.hpp"
@@ -28,7 +29,8 @@ struct LayerData {
         recurrence(std::exchange(other.recurrence, {})),
         o1(std::exchange(other.o1, {})),
         ring(std::exchange(other.ring, std::nullopt)),
-        counter(std::exchange(other.counter, 0)) {}
+        counter(std::exchange(other.counter, 0)),
+        rowless_alive(std::exchange(other.rowless_alive, {})) {}
   LayerData& operator=(LayerData other) noexcept {
     std::swap(kind, other.kind);
     rows.swap(other.rows);
@@ -36,6 +38,7 @@ struct LayerData {
     std::swap(o1, other.o1);
     ring.swap(other.ring);
     std::swap(counter, other.counter);
+    rowless_alive.swap(other.rowless_alive);
     return *this;
   }
   ~LayerData() = default;
@@ -46,6 +49,9 @@ struct LayerData {
   O1Overlay o1;
   std::optional<Ring> ring;   ///< present where kind is bounded
   std::uint64_t counter = 0;  ///< T of a linear, sealed or aborted layer
+  /// Liveness where there are no rows, [KVH]: linear and bounded all 1, sealed and aborted that of the rows which are
+  /// gone.
+  Buffer<std::uint8_t> rowless_alive;
 
   LayerState state() const;
   /// T.

@@ -1,6 +1,7 @@
 // Construction, configuration and views. The other operations are in layer_*.cpp, by topic.
 #include "optimized/layer_kv_cache.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "optimized/default_scale.hpp"
@@ -29,7 +30,8 @@ Result<void> check_mode(KvMode mode) {
 
 }  // namespace
 
-// --- Construction and configuration ---------------------------------------------------------------------------------------
+// --- Construction and configuration
+// ---------------------------------------------------------------------------------------
 
 Result<LayerKvCache> LayerKvCache::create(Geometry geometry, KvMode mode) {
   // The arguments first: what they are refused for must not depend on the environment.
@@ -78,8 +80,13 @@ Result<void> LayerKvCache::set_wire_kind(WireKind kind) {
     if (!has_kind || seq_len() != 0 || mode() != KvMode::f32) return wrong_state("set_wire_kind", state());
     if (kind != WireKind::full && kind != WireKind::linear)
       return failure(ErrorCode::invalid_argument, static_cast<std::uint64_t>(WireKind::linear),
-                     static_cast<std::uint64_t>(kind), "set_wire_kind takes full or linear; install_bounded sets bounded");
+                     static_cast<std::uint64_t>(kind),
+                     "set_wire_kind takes full or linear; install_bounded sets bounded");
+    Buffer<std::uint8_t> all;
+    if (kind == WireKind::linear) all = Buffer<std::uint8_t>(geometry_.num_kv_heads);
+    std::ranges::fill(all.view(), std::uint8_t{1});
     data_.kind = kind;
+    data_.rowless_alive.swap(all);
     data_.recurrence.scratch.reset();
     return {};
   });
@@ -96,15 +103,17 @@ Result<void> LayerKvCache::set_sinks(std::span<const float> sinks) {
   });
 }
 
-// --- Views ----------------------------------------------------------------------------------------------------------------
+// --- Views
+// ----------------------------------------------------------------------------------------------------------------
 
 bool LayerKvCache::overlaps_layer(std::span<const float> memory) const {
   return overlap(memory, sinks()) || data_.overlaps(std::as_bytes(memory));
 }
 
 std::optional<std::span<const std::uint8_t>> LayerKvCache::alive() const {
-  if (data_.rows.length() == 0) return std::nullopt;
-  return data_.rows.alive();
+  if (seq_len() == 0) return std::nullopt;
+  if (data_.rows.length() != 0) return data_.rows.alive();
+  return data_.rowless_alive.view();
 }
 
 std::vector<std::span<const float>> LayerKvCache::k_heads() const {
@@ -163,7 +172,7 @@ std::ostream& operator<<(std::ostream& stream, const LayerKvCache& layer) {
   const auto count = [&](std::string_view what, std::uint64_t n) {
     if (n != 0) text.append(", ").append(what).append(" ").append(std::to_string(n));
   };
-  if (layer.alive()) text += ", live heads " + std::to_string(layer.data_.rows.live_heads());
+  if (layer.data_.rows.length() != 0) text += ", live heads " + std::to_string(layer.data_.rows.live_heads());
   count("recurrent floats", layer.linear_state().size());
   if (layer.linear_scratch()) text += ", scratch floats " + std::to_string(layer.linear_scratch()->size());
   count("window", layer.bounded_window());

@@ -1,12 +1,12 @@
 // The key/value cache of one transformer layer, fast.
 //
-// It keeps the contract of kvcert/layer_cache.hpp, where every member below is specified with its shapes and errors, and
-// gives the canonical bits of docs/arithmetic.md on every ISA. What is particular here:
+// It keeps the contract of kvcert/layer_cache.hpp, where every member below is specified with its shapes and errors,
+// and gives the canonical bits of docs/arithmetic.md on every ISA. What is particular here:
 //
-//   * Rows live in 64-byte aligned blocks, [live head][capacity][width]; capacity doubles, so appending is amortized O(1).
-//     clear() and truncate_last() keep the memory for the next rows; copies and snapshots are compact.
-//   * Attention streams K once and V once for all heads and positions of a tile of 64 queries, and allocates nothing once
-//     the thread's scratch (optimized/attend.hpp) has grown to the largest need met so far.
+//   * Rows live in 64-byte aligned blocks, [live head][capacity][width]; capacity doubles, so appending is amortized
+//     O(1). clear() and truncate_last() keep the memory for the next rows; copies and snapshots are compact.
+//   * Attention streams K once and V once for all heads and positions of a tile of 64 queries, and allocates nothing
+//     once the thread's scratch (optimized/attend.hpp) has grown to the largest need met so far.
 //   * Calls that compute floats run in the default floating-point environment and put the caller's back, sticky
 //     exception flags included.
 #pragma once
@@ -48,10 +48,11 @@ class LayerKvCache {
     LayerData data_;
   };
 
-  // --- Construction and configuration ---------------------------------------------------------------------------------
+  // --- Construction and configuration
+  // ---------------------------------------------------------------------------------
 
-  /// With the kernels of default_isa(), which reads KVCERT_ISA. Errors: as the contract says, and invalid_argument for a
-  /// KVCERT_ISA that is unknown or unavailable.
+  /// With the kernels of default_isa(), which reads KVCERT_ISA. Errors: as the contract says, and invalid_argument for
+  /// a KVCERT_ISA that is unknown or unavailable.
   static Result<LayerKvCache> create(Geometry geometry, KvMode mode = KvMode::f32);
   /// With these kernels; reads no environment. Errors: as above; invalid_argument where isa is not available.
   static Result<LayerKvCache> create(Geometry geometry, Isa isa) { return create(geometry, KvMode::f32, isa); }
@@ -77,14 +78,16 @@ class LayerKvCache {
   void set_linear_wire_allowed(bool allowed) { linear_wire_allowed_ = allowed; }
   bool linear_wire_allowed() const { return linear_wire_allowed_; }
 
-  // --- Rows -------------------------------------------------------------------------------------------------------------
+  // --- Rows
+  // -------------------------------------------------------------------------------------------------------------
 
   Result<void> append(std::span<const float> k, std::span<const float> v, Alive alive = {});
   Result<void> append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive = {});
 
   Result<Attended> attend(std::span<const float> q, std::size_t kv_head) const;
   Result<void> attend_group(const Query& query, std::span<float> out, std::span<float> acc) const;
-  Result<void> attend_group_upto(const Query& query, std::size_t upto, std::span<float> out, std::span<float> acc) const;
+  Result<void> attend_group_upto(const Query& query, std::size_t upto, std::span<float> out,
+                                 std::span<float> acc) const;
   Result<void> attend_chunk(const Query& query, std::size_t positions, std::size_t s0, std::size_t window,
                             std::span<float> out, std::span<float> acc) const;
   Result<void> accumulate_imp(std::span<const float> probabilities);
@@ -96,7 +99,8 @@ class LayerKvCache {
   Result<Snapshot> snapshot() const;
   Result<void> restore(const Snapshot& saved);
 
-  // --- Linear -----------------------------------------------------------------------------------------------------------
+  // --- Linear
+  // -----------------------------------------------------------------------------------------------------------
 
   Result<void> linear_commit(std::span<const float> state, std::uint64_t positions);
   Result<void> linear_set_scratch(std::span<const float> scratch);
@@ -105,7 +109,8 @@ class LayerKvCache {
   std::optional<std::span<const float>> linear_scratch() const;
   std::span<const float> linear_state() const { return data_.recurrence.state.view(); }
 
-  // --- Bounded ----------------------------------------------------------------------------------------------------------
+  // --- Bounded
+  // ----------------------------------------------------------------------------------------------------------
 
   Result<void> install_bounded(std::size_t window);
   Result<void> bounded_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
@@ -119,7 +124,8 @@ class LayerKvCache {
   std::size_t bounded_undo_rows() const { return data_.ring ? data_.ring->undo_rows() : 0; }
   std::uint64_t bounded_state_bytes() const;
 
-  // --- O(1) -------------------------------------------------------------------------------------------------------------
+  // --- O(1)
+  // -------------------------------------------------------------------------------------------------------------
 
   Result<void> o1_begin(const O1Config& config);
   Result<void> o1_push_q(std::span<const float> q);
@@ -131,7 +137,8 @@ class LayerKvCache {
   std::optional<std::vector<O1GroupView>> o1_views() const;
   std::uint64_t o1_memory_bytes() const;
 
-  // --- Views ------------------------------------------------------------------------------------------------------------
+  // --- Views
+  // ------------------------------------------------------------------------------------------------------------
 
   std::uint64_t seq_len() const { return data_.length(); }
   bool frozen() const { return data_.rows.frozen(); }
@@ -147,7 +154,8 @@ class LayerKvCache {
   std::uint64_t memory_bytes() const;
   friend std::ostream& operator<<(std::ostream& stream, const LayerKvCache& layer);
 
-  // --- The wire ---------------------------------------------------------------------------------------------------------
+  // --- The wire
+  // ---------------------------------------------------------------------------------------------------------
 
   Result<std::vector<std::uint8_t>> export_wire(WireFormat format) const;
   Result<void> import_wire(std::span<const std::uint8_t> bytes);
@@ -163,7 +171,8 @@ class LayerKvCache {
   /// wrong_state unless nothing has happened yet (install_bounded, o1_begin, set_mode).
   Result<void> check_pristine(std::string_view operation, bool needs_f32) const;
   Result<void> check_head(std::size_t kv_head) const;
-  /// Everything about a query, out and acc but wrong_state, in the contract's order; positions and range for attend_chunk.
+  /// Everything about a query, out and acc but wrong_state, in the contract's order; positions and range for
+  /// attend_chunk.
   Result<void> check_query(const Query& query, std::size_t positions, std::span<float> out, std::span<float> acc) const;
   Result<void> check_bounded_step(std::span<const float> q, std::span<const float> k, std::span<const float> v,
                                   const BoundedSinks& sinks, const Rope& rope, float scale, std::size_t num_heads,

@@ -39,7 +39,8 @@ Result<void> LayerKvCache::linear_set_scratch(std::span<const float> vector) {
 
 Result<void> LayerKvCache::linear_accept_scratch() {
   return catching_memory([&]() -> Result<void> {
-    if (state() != LayerState::linear || !data_.recurrence.scratch) return wrong_state("linear_accept_scratch", state());
+    if (state() != LayerState::linear || !data_.recurrence.scratch)
+      return wrong_state("linear_accept_scratch", state());
     if (auto counts = check_counts(data_.counter, 1); !counts) return counts;
     data_.recurrence.state = std::move(*data_.recurrence.scratch);
     data_.recurrence.scratch.reset();

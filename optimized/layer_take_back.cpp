@@ -100,6 +100,7 @@ Result<void> LayerKvCache::restore(const Snapshot& saved) {
     if (saved.geometry_ != geometry_ || saved.data_.kind != data_.kind || saved.data_.window() != data_.window())
       return failure(ErrorCode::shape_mismatch, 0, 0, "the snapshot is of another geometry, kind or ring size");
     data_ = LayerData(saved.data_);  // the copy is complete before the old state goes
+    for (O1Group& group : data_.o1.groups) group.run_on(kernels_);
     return {};
   });
 }

@@ -20,7 +20,7 @@ WireLayer wire_layer_of(const LayerKvCache& layer) {
 
 Result<std::vector<std::uint8_t>> LayerKvCache::export_wire(WireFormat format) const {
   return catching_memory([&]() -> Result<std::vector<std::uint8_t>> {
-    const bool overlay = state() == LayerState::collecting || state() == LayerState::sealed || state() == LayerState::aborted;
+    const bool overlay = data_.o1.phase != O1Overlay::Phase::none;
     if (overlay || mode() != KvMode::f32)
       return failure(ErrorCode::not_describable, 0, 0,
                      overlay ? "no record describes an O(1) overlay" : "no record describes int8 storage");

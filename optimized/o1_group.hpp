@@ -19,6 +19,11 @@ namespace kernels {
 struct Table;
 }
 
+/// invalid_argument unless landmarks ≥ 4, window ≥ 1 and rect is one of the enum's.
+Result<void> check_o1_config(const O1Config& config);
+/// window + sink + o1_boundary, saturating: up to so many rows a group is exact-only and a layer is not sealed.
+std::uint64_t last_exact_rows(const O1Config& config);
+
 /// A copyable value; a copy is its snapshot. HPK = query heads of the group, m_eff landmarks.
 class O1Group {
  public:
@@ -35,9 +40,9 @@ class O1Group {
   ~O1Group() = default;
 
   /// The state after t rows: keys, values [t × HD], queries [t][HPK × HD]. Exact-only while t ≤ window + sink + 8: then
-  /// every key, later ones too, stays exact. With the kernels of default_isa(), which reads KVCERT_ISA.
-  /// Errors: shape_mismatch; invalid_argument (landmarks < 4, window < 1, an unknown rect, HD or HPK 0, a product of sizes
-  /// over 2^63 − 1, a bad KVCERT_ISA); non_finite (A, the last pivot, M); out_of_memory.
+  /// every key, later ones too, stays exact. With the kernels of default_isa(), which reads KVCERT_ISA. Errors:
+  /// shape_mismatch; invalid_argument (landmarks < 4, window < 1, an unknown rect, HD or HPK 0, a product of sizes over
+  /// 2^63 − 1, a bad KVCERT_ISA); non_finite (A, the last pivot, M); out_of_memory.
   static Result<O1Group> prefill(const O1Config& config, std::size_t head_dim, std::size_t heads,
                                  std::span<const float> keys, std::span<const float> values,
                                  std::span<const float> queries);
@@ -45,8 +50,8 @@ class O1Group {
   static Result<O1Group> prefill(const O1Config& config, std::size_t head_dim, std::size_t heads,
                                  std::span<const float> keys, std::span<const float> values,
                                  std::span<const float> queries, Isa isa);
-  /// One position: q, out [HPK × HD], k, v [HD]. Inserts the row, then every head attends. Inputs may be views of the group.
-  /// Errors: shape_mismatch, invalid_argument (out overlaps something), out_of_memory.
+  /// One position: q, out [HPK × HD], k, v [HD]. Inserts the row, then every head attends. Inputs may be views of the
+  /// group. Errors: shape_mismatch, invalid_argument (out overlaps something), out_of_memory.
   Result<void> step(std::span<const float> q, std::span<const float> k, std::span<const float> v, std::span<float> out);
 
   bool exact_only() const { return state_.exact_only; }
@@ -69,13 +74,18 @@ class O1Group {
   /// step() without checks; q, k, v outside the group.
   void insert_and_attend(const float* q, const float* k, const float* v, float* out);
   bool overlaps(std::span<const std::byte> memory) const;
+  /// Whose kernels the next steps run: those of the layer that the state now belongs to.
+  void run_on(const kernels::Table* kernels) { kernels_ = kernels; }
 
  private:
   O1Group(const O1Config& config, std::size_t head_dim, std::size_t heads, const kernels::Table* kernels);
   std::size_t near_rows() const { return state_.exact_rows + state_.ring_length; }
-  void insert(const float* k, const float* v);
-  void absorb(const float* k, const float* v, float* scratch);
-  void attend(std::size_t head, const float* q, float* out, float* scratch) const;
+  /// Throws std::bad_alloc, having changed nothing.
+  void insert_rows(const float* k, const float* v, std::size_t rows);
+  void insert(const float* k, const float* v, float* memory);
+  void absorb(const float* k, const float* v, float* memory);
+  void attend(std::size_t head, const float* q, float* out, float* memory) const;
+  float landmark_weights(std::size_t head, const float* q, float* u, float* exponents, float* memory) const;
   void near_scores(const float* q, float* out) const;
   const float* near_value(std::size_t index) const;
   std::size_t scratch_floats() const;

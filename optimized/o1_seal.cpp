@@ -28,7 +28,8 @@ struct Work {
 std::size_t segment_begin(std::size_t i, std::size_t t, std::size_t m) { return i * (t / m) + i * (t % m) / m; }
 
 /// Means of the m segments of t rows.
-void segment_means(const float* rows, std::size_t stride, std::size_t t, std::size_t m, std::size_t head_dim, double* means) {
+void segment_means(const float* rows, std::size_t stride, std::size_t t, std::size_t m, std::size_t head_dim,
+                   double* means) {
   for (std::size_t i = 0; i < m; ++i) {
     const std::size_t begin = segment_begin(i, t, m), end = segment_begin(i + 1, t, m);
     double* mean = means + i * head_dim;

@@ -16,8 +16,8 @@ struct SealTask {
   std::size_t query_stride;
 };
 
-/// K̃ [m_eff × HD], Q̃ [HPK][m_eff × HD], M [HPK][m_eff × m_eff], each rounded to binary32 once. False where A, the last pivot,
-/// or M as binary32 is not finite. In the default floating-point environment. Throws std::bad_alloc.
+/// K̃ [m_eff × HD], Q̃ [HPK][m_eff × HD], M [HPK][m_eff × m_eff], each rounded to binary32 once. False where A, the
+/// last pivot, or M as binary32 is not finite. In the default floating-point environment. Throws std::bad_alloc.
 bool seal_landmarks(const SealTask& task, float* key_landmarks, float* query_landmarks, float* mixing);
 
 }  // namespace kvcert::optimized

@@ -32,7 +32,8 @@ bool quantizable(const float* x, const float* columns, std::size_t n) {
   return true;  // |r| / 127 is finite where r is, and r / s is at most 127 and a rounding
 }
 
-void quantize_row(const float* x, const float* columns, std::size_t n, std::size_t group, std::int8_t* q, float* scales) {
+void quantize_row(const float* x, const float* columns, std::size_t n, std::size_t group, std::int8_t* q,
+                  float* scales) {
   const auto quotient = [&](std::size_t i) { return columns == nullptr ? x[i] : x[i] / columns[i]; };
   for (std::size_t begin = 0; begin < n; begin += group) {
     const std::size_t end = std::min(begin + group, n);

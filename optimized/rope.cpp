@@ -29,7 +29,8 @@ Result<Rope> Rope::create(std::size_t window, std::span<const float> inv_freq, f
     if (!is_finite(scale) || is_zero(scale) || is_negative(scale))
       return failure(ErrorCode::invalid_argument, 0, 0, "scale is not finite and positive");
     if (inv_freq.size() > max_count / window)
-      return failure(ErrorCode::invalid_argument, max_count / window, inv_freq.size(), "window x half exceeds 2^63 - 1");
+      return failure(ErrorCode::invalid_argument, max_count / window, inv_freq.size(),
+                     "window x half exceeds 2^63 - 1");
 
     const std::size_t half = inv_freq.size();
     auto table = std::make_shared<Table>(Table{Buffer<float>(window * half), Buffer<float>(window * half)});

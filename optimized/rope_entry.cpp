@@ -37,8 +37,8 @@ constexpr std::uint64_t sin_cos_error = 64;
 /// Of x = m · 2^exponent, m < 2^44, x < 2^20 and exponent ≥ −90.
 ///   * t = x − k·π/2 is exact but for π/2, which has another 64 bits (k < 2^20: 2^-44 units), until it is cut: 1 unit.
 ///     |t| ≤ π/4 + 2^-30.
-///   * z = t²: 2·|t| + 1 < 2.6. Horner, q = 1/n! − z·q: each step at most 2 + 2.6·q < 3.4, of which the next keeps z < 0.62:
-///     9 in all, and 1 for the rest of the series.
+///   * z = t²: 2·|t| + 1 < 2.6. Horner, q = 1/n! − z·q: each step at most 2 + 2.6·q < 3.4, of which the next keeps z <
+///     0.62: 9 in all, and 1 for the rest of the series.
 ///   * cos = 1 − z·q: 10 + 2.6 + 1. sin = t − t·(z·q): 1 + 14 + 1.
 template <std::size_t N>
 SinCos<N> sin_cos(std::uint64_t m, int exponent) {
@@ -75,22 +75,28 @@ SinCos<N> sin_cos(std::uint64_t m, int exponent) {
   }
 }
 
-/// The binary32 encoding of magnitude · square · 2^exponent; nothing where the error leaves the rounding open.
+/// The binary32 encoding of magnitude · square · 2^exponent; nothing where the error leaves the rounding open, unless
+/// this is the last attempt.
 template <std::size_t N>
 std::optional<std::uint64_t> times_square(const Limbs<N + 1>& magnitude, std::uint64_t square, int exponent) {
+  constexpr bool last = N == 4;
   Limbs<N + 2> low = with_integer(magnitude, 0), margin{};
   margin[0] = sin_cos_error;
-  if (!less(margin, low)) return std::nullopt;
+  if (!less(margin, low)) {
+    if (!last) return std::nullopt;
+    margin = {};
+  }
   const Limbs<N + 2> high = scaled(add(low, margin), square);
   low = scaled(subtract(low, margin), square);
   const int unit = exponent - 64 * static_cast<int>(N);
   const std::uint64_t bits = rounded(low, unit, binary32);
-  if (bits != rounded(high, unit, binary32)) return std::nullopt;
+  if (bits != rounded(high, unit, binary32) && !last) return std::nullopt;
   return bits;
 }
 
+/// A zero is +0.
 float signed_float(bool negative, std::uint64_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) | (negative ? 0x80000000U : 0U));
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) | (negative && bits != 0 ? 0x80000000U : 0U));
 }
 
 }  // namespace
@@ -105,8 +111,9 @@ RopeEntry rope_entry(std::size_t distance, float inv_freq, float scale) {
 
   const int magnitude = static_cast<int>(std::bit_width(m)) + f.exponent;  // Δ·f < 2^magnitude
   std::optional<float> cos, sin;
-  // Tiny angles: x²/2 · square < 1 for x < 2^-25, so cos(x) · square lies strictly between square − 1 and square, and there
-  // is no rounding boundary between these, which have 47 bits and more. x²/6 · (m · square) < 1 for x < 2^-46: likewise.
+  // Tiny angles: x²/2 · square < 1 for x < 2^-25, so cos(x) · square lies strictly between square − 1 and square, and
+  // there is no rounding boundary between these, which have 47 bits and more. x²/6 · (m · square) < 1 for x < 2^-46:
+  // likewise.
   if (magnitude <= -25) cos = signed_float(false, rounded(Limbs<1>{square - 1}, square_exponent, binary32, true));
   if (magnitude <= -46) {
     const Limbs<2> product = subtract(scaled(Limbs<2>{square, 0}, m), Limbs<2>{1, 0});
@@ -114,14 +121,18 @@ RopeEntry rope_entry(std::size_t distance, float inv_freq, float scale) {
   }
   const auto evaluate = [&]<std::size_t N>() {
     const SinCos<N> value = sin_cos<N>(m, f.exponent);
-    if (!cos)
-      if (const auto bits = times_square<N>(value.cos, square, square_exponent)) cos = signed_float(value.cos_negative, *bits);
-    if (!sin)
-      if (const auto bits = times_square<N>(value.sin, square, square_exponent)) sin = signed_float(value.sin_negative, *bits);
+    const auto decide = [&](std::optional<float>& entry, const Limbs<N + 1>& magnitude, bool negative) {
+      if (entry) return;
+      const auto bits = times_square<N>(magnitude, square, square_exponent);
+      if (bits) entry = signed_float(negative, *bits);
+    };
+    decide(cos, value.cos, value.cos_negative);
+    decide(sin, value.sin, value.sin_negative);
   };
   if (!cos || !sin) evaluate.operator()<2>();
-  // sin and cos of a rational other than 0 are transcendental: no ties, and 256 bits leave 190 behind the last one that
-  // counts. (Δ·f has 44 bits and comes no closer to a multiple of π/2 than about 2^-64.)
+  // sin and cos of a rational other than 0 are transcendental, so there are no ties. Δ·f = p / 2^j with p < 2^44 and j
+  // < 44 stays 2^-110 and more from every multiple of π/2 (convergents of π), so 256 bits leave 146 that count, 122 of
+  // them behind a result's 24: beyond what 2^75 different entries can be expected to need.
   if (!cos || !sin) evaluate.operator()<4>();
   return {cos.value_or(0.0F), sin.value_or(0.0F)};
 }

@@ -73,7 +73,8 @@ void Sequence::swap(Sequence& other) noexcept {
   with_columns_.swap(other.with_columns_);
 }
 
-// --- Views ----------------------------------------------------------------------------------------------------------------
+// --- Views
+// ----------------------------------------------------------------------------------------------------------------
 
 std::span<const float> Sequence::f32_rows(const TensorRows& tensor, std::size_t head) const {
   if (!has_rows(head)) return {};
@@ -121,7 +122,8 @@ bool Sequence::overlaps(std::span<const std::byte> memory) const {
   return bytes_overlap(memory, std::as_bytes(importance_.view()));
 }
 
-// --- Taking away ----------------------------------------------------------------------------------------------------------
+// --- Taking away
+// ----------------------------------------------------------------------------------------------------------
 
 void Sequence::keep_only(std::span<const std::size_t> kept) {
   for (std::size_t to = 0; to < kept.size(); ++to) {
@@ -153,7 +155,8 @@ void Sequence::release() {
   capacity_ = 0;
 }
 
-// --- Memory and liveness ----------------------------------------------------------------------------------------------------
+// --- Memory and liveness
+// ----------------------------------------------------------------------------------------------------
 
 void Sequence::decide_liveness(Alive alive) {
   if (alive_.size() != geometry_.num_kv_heads) {

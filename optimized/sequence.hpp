@@ -17,8 +17,8 @@ namespace kvcert::optimized {
 /// T = length(), KVH = num_kv_heads, HD = head_dim. While T = 0 liveness is undecided and there are no rows.
 class Sequence {
  public:
-  /// Empty. Room for the flags of all heads is taken here, untouched, so that a geometry without room for them is refused
-  /// where a layer is made. Throws std::bad_alloc.
+  /// Empty. Room for the flags of all heads is taken here, untouched, so that a geometry without room for them is
+  /// refused where a layer is made. Throws std::bad_alloc.
   explicit Sequence(Geometry geometry, KvMode mode = KvMode::f32);
   /// Length T ≥ 1 without values yet, to be filled through keys(), values() and importance(); or T = 0, where alive is
   /// ignored. alive as in append. Throws std::bad_alloc.
@@ -65,8 +65,8 @@ class Sequence {
   bool overlaps(std::span<const std::byte> memory) const;
 
   /// n ≥ 1 positions, k, v [n][KVH × HD], importance +0. alive: KVH flags, nonzero = alive, or empty = all; read only
-  /// where T = 0. k, v and alive may point into this sequence. The column field freezes where it is due. Errors: non_finite
-  /// (int8). Throws std::bad_alloc. After either nothing has changed.
+  /// where T = 0. k, v and alive may point into this sequence. The column field freezes where it is due. Errors:
+  /// non_finite (int8). Throws std::bad_alloc. After either nothing has changed.
   Result<void> append(const float* k, const float* v, std::size_t n, Alive alive);
   /// m ≤ T positions go.
   void truncate_last(std::uint64_t m) { length_ -= m; }
@@ -80,7 +80,9 @@ class Sequence {
  private:
   /// A copy with room for `capacity` ≥ T rows.
   Sequence(const Sequence& other, std::uint64_t capacity);
-  static std::span<float> writable(std::span<const float> view) { return {const_cast<float*>(view.data()), view.size()}; }
+  static std::span<float> writable(std::span<const float> view) {
+    return {const_cast<float*>(view.data()), view.size()};
+  }
   bool has_rows(std::size_t head) const { return length_ != 0 && alive_.data()[head] != 0; }
   std::span<const float> f32_rows(const TensorRows& tensor, std::size_t head) const;
   Q8Rows q8_rows(const TensorRows& tensor, std::size_t head) const;
@@ -93,8 +95,8 @@ class Sequence {
     TensorRows::Room keys, values;
     Buffer<float> importance;
   };
-  /// Room for `needed` positions, or exactly that where compact; liveness is decided. Returns the memory that was replaced:
-  /// inputs may still point into it. Throws std::bad_alloc, having changed nothing observable.
+  /// Room for `needed` positions, or exactly that where compact; liveness is decided. Returns the memory that was
+  /// replaced: inputs may still point into it. Throws std::bad_alloc, having changed nothing observable.
   [[nodiscard]] Memory make_room(std::size_t needed, bool compact);
   /// append() within one state of the column field, its rows quantizable. Throws likewise.
   void append_rows(const float* k, const float* v, std::size_t n, Alive alive);
@@ -102,8 +104,8 @@ class Sequence {
   Result<void> append_across_freeze(const float* k, const float* v, std::size_t n, Alive alive, std::size_t before);
   /// non_finite unless every live row of an int8 tensor is and stays finite.
   Result<void> check_quantizable(const float* k, const float* v, std::size_t n, Alive alive) const;
-  /// Columns from the stored rows, and the rows again against them. False where a column is not finite; then *this is of no
-  /// further use.
+  /// Columns from the stored rows, and the rows again against them. False where a column is not finite; then *this is
+  /// of no further use.
   bool freeze();
   bool freeze(TensorRows& tensor);
 

@@ -24,14 +24,15 @@ Result<void> Sequence::append(const float* k, const float* v, std::size_t n, Ali
   return {};
 }
 
-// On a copy: rows that the freeze rewrites must be as they were if a later row, or the freeze itself, is refused. It happens
-// once in a sequence.
+// On a copy: rows that the freeze rewrites must be as they were if a later row, or the freeze itself, is refused. It
+// happens once in a sequence.
 Result<void> Sequence::append_across_freeze(const float* k, const float* v, std::size_t n, Alive alive,
                                             std::size_t before) {
   if (auto valid = check_quantizable(k, v, before, alive); !valid) return valid;
   Sequence next(*this, length_ + n);
   if (before != 0) next.append_rows(k, v, before, alive);
-  if (!next.freeze()) return failure(ErrorCode::non_finite, 0, 0, "a column of the int8 column field would not be finite");
+  if (!next.freeze())
+    return failure(ErrorCode::non_finite, 0, 0, "a column of the int8 column field would not be finite");
   if (n != before) {
     const std::size_t skipped = before * geometry_.num_kv_heads * geometry_.head_dim;
     if (auto valid = next.check_quantizable(k + skipped, v + skipped, n - before, alive); !valid) return valid;

@@ -94,7 +94,8 @@ Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std
                             Field{"k_len", live == 0 ? 0 : seq_len * geometry.head_dim}}) {
     if (auto fits = check_field(field); !fits) return std::unexpected(fits.error());
   }
-  // heads, live < 2^32 and the array below 2^34 bytes: live · array may need 67 bits and is compared before it is formed.
+  // heads, live < 2^32 and the array below 2^34 bytes: live · array may need 67 bits and is compared before it is
+  // formed.
   const std::uint64_t fixed = wire::header_bytes + 6 * 4 + 4 * recurrent_floats + 4 * seq_len + 8 * heads;  // < 2^37
   const std::uint64_t head = live == 0 ? 0 : 2 * seq_len * geometry.head_dim * element_bytes(format);
   if (head != 0 && live > (max_count - fixed) / head)

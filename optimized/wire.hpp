@@ -22,8 +22,8 @@ Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std
 /// f16_overflow. Throws std::bad_alloc, std::length_error.
 Result<std::vector<std::uint8_t>> encode(const LayerData& data, const WireLayer& layer, WireFormat format);
 
-/// data becomes what a record, or an unversioned body, of its kind describes. The whole buffer is checked before memory is
-/// taken. Errors: those of wire.md. Throws std::bad_alloc. After either nothing has changed.
+/// data becomes what a record, or an unversioned body, of its kind describes. The whole buffer is checked before memory
+/// is taken. Errors: those of wire.md. Throws std::bad_alloc. After either nothing has changed.
 Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer, LayerData& data);
 
 }  // namespace kvcert::optimized

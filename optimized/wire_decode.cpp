@@ -84,6 +84,7 @@ Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer,
     data.rows = read_rows(bytes.data(), record, layer);
     data.o1 = {};
     data.counter = 0;
+    data.rowless_alive = {};
   } else {
     data.counter = record.seq_len;
   }

@@ -96,8 +96,8 @@ bool scan_head(Cursor* c, std::uint64_t full_length, std::uint64_t element_bytes
   return take(c, k_len * element_bytes);
 }
 
-/// The body of kind full behind flag and seq_len, which are u32. `rows` of the seq_len positions have importance, keys and
-/// values: all in a full layer, none in a linear one, which takes the unversioned body.
+/// The body of kind full behind flag and seq_len, which are u32. `rows` of the seq_len positions have importance, keys
+/// and values: all in a full layer, none in a linear one, which takes the unversioned body.
 bool scan_full_body(Cursor* c, const WireLayer& layer, std::uint64_t rows, WireRecord* record) {
   if (!exact_field(c, 4, layer.num_kv_heads, ErrorCode::geometry_mismatch)) return false;
   if (!exact_field(c, 4, layer.head_dim, ErrorCode::geometry_mismatch)) return false;

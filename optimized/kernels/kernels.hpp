@@ -1,4 +1,5 @@
-// The contract of every kernel. One translation unit per ISA fills one Table; nothing else computes on floats.
+// The contract of every kernel. One translation unit per ISA fills one Table. What else computes on floats (int8 storage, the
+// ring's rotation, the O(1) state) is portable code in the same order of operations, without ISA flags.
 //
 // The order of operations is the canonical one of docs/arithmetic.md and a kernel must not leave it: no reassociation, no
 // contraction but the fma written here, no reciprocal estimates. So all ISAs give the same bits, except for the sign and
