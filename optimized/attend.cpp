@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t heads_at_once = 64;
 
-/// Floats from one head's probabilities to the next: whole cache lines, and one more line where the rows would otherwise
-/// lie a multiple of 4096 bytes apart, which the cache and the store buffer take for the same place.
+/// Floats from one head's probabilities to the next: whole cache lines, and one more line where the rows would
+/// otherwise lie a multiple of 4096 bytes apart, which the cache and the store buffer take for the same place.
 std::size_t stride_for(std::size_t visible) {
   const std::size_t rounded = (visible + 15) / 16 * 16;
   return rounded % 1024 == 0 ? rounded + 16 : rounded;
@@ -33,7 +33,8 @@ void attend_heads(const AttendTask& task, std::size_t head, std::size_t count, f
   float* out = task.out + head * task.head_dim;
 
   // 1. scores, soft-capped
-  kernel.scores(task.q.data() + head * task.head_dim, count, task.keys + skipped, visible, task.head_dim, task.scale, p, stride);
+  kernel.scores(task.q.data() + head * task.head_dim, count, task.keys + skipped, visible, task.head_dim, task.scale, p,
+                stride);
   if (task.capped)
     for (std::size_t h = 0; h < count; ++h) kernel.softcap_row(p + h * stride, visible, task.softcap);
 
@@ -50,7 +51,8 @@ void attend_heads(const AttendTask& task, std::size_t head, std::size_t count, f
   // 4. importance, heads ascending
   const std::size_t end = std::min(task.rows, task.acc.size());
   if (task.first < end)
-    for (std::size_t h = 0; h < count; ++h) kernel.add_row(task.acc.data() + task.first, p + h * stride, end - task.first);
+    for (std::size_t h = 0; h < count; ++h)
+      kernel.add_row(task.acc.data() + task.first, p + h * stride, end - task.first);
 }
 
 /// Not inlined, so that nothing of it can move out of the caller's FloatEnvironment.

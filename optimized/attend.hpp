@@ -27,15 +27,16 @@ struct AttendTask {
   std::span<float> probabilities;  ///< empty, or [rows] with heads = 1: head 0's, +0 before first
 };
 
-/// Runs in the default floating-point environment. K and V are each streamed once for every 64 heads: beyond that, which
-/// no model has in one group, they are streamed again and the scratch stays bounded.
+/// Runs in the default floating-point environment. K and V are each streamed once for every 64 heads: beyond that,
+/// which no model has in one group, they are streamed again and the scratch stays bounded.
 ///
-/// The scratch belongs to the calling thread: min(heads, 64) rows of probabilities, each of the visible rows rounded up to
-/// 16, 4 bytes each. It grows to the largest need met so far, lives until the thread ends, and is only taken from the
-/// allocator when it grows. Throws std::bad_alloc, and has then written nothing.
+/// The scratch belongs to the calling thread: min(heads, 64) rows of probabilities, each of the visible rows rounded up
+/// to 16, 4 bytes each. It grows to the largest need met so far, lives until the thread ends, and is only taken from
+/// the allocator when it grows. Throws std::bad_alloc, and has then written nothing.
 void attend(const AttendTask& task);
 
-/// acc[i] += row[i], NaN canonical, in the default floating-point environment. row may overlap acc at or after its begin.
+/// acc[i] += row[i], NaN canonical, in the default floating-point environment. row may overlap acc at or after its
+/// begin.
 void add_row(const kernels::Table& kernels, std::span<float> acc, std::span<const float> row);
 
 }  // namespace kvcert::optimized

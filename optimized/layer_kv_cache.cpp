@@ -44,7 +44,7 @@ WireLayer wire_layer_of(const LayerKvCache& layer) {
 
 }  // namespace
 
-// --- Construction and configuration ---------------------------------------------------------------------------------------
+// --- Construction and configuration ----------------------------------------------------------------------------------
 
 Result<LayerKvCache> LayerKvCache::create(Geometry geometry) {
   // The geometry first: what it is refused for must not depend on the environment.
@@ -82,13 +82,14 @@ Result<void> LayerKvCache::set_sinks(std::span<const float> sinks) {
   });
 }
 
-// --- Appending ------------------------------------------------------------------------------------------------------------
+// --- Appending -------------------------------------------------------------------------------------------------------
 
 Result<void> LayerKvCache::append(std::span<const float> k, std::span<const float> v, Alive alive) {
   return append_chunk(k, v, 1, alive);
 }
 
-Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive) {
+Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n,
+                                        Alive alive) {
   return catching_memory([&]() -> Result<void> {
     const std::size_t row = geometry_.num_kv_heads * geometry_.head_dim;
     const bool countable = n <= max_count / row;
@@ -115,7 +116,7 @@ Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<cons
   });
 }
 
-// --- Attending ------------------------------------------------------------------------------------------------------------
+// --- Attending -------------------------------------------------------------------------------------------------------
 
 bool LayerKvCache::overlaps_layer(std::span<const float> output) const {
   return overlap(output, sequence_.key_block()) || overlap(output, sequence_.value_block()) ||
@@ -212,13 +213,14 @@ Result<Attended> LayerKvCache::attend(std::span<const float> q, std::size_t kv_h
 
 Result<void> LayerKvCache::accumulate_imp(std::span<const float> probabilities) {
   return catching_memory([&]() -> Result<void> {
-    if (probabilities.size() > seq_len()) return wrong_length("probabilities, at most seq_len of them,", seq_len(), probabilities.size());
+    if (probabilities.size() > seq_len())
+      return wrong_length("probabilities, at most seq_len of them,", seq_len(), probabilities.size());
     if (!probabilities.empty()) add_row(*kernels_, sequence_.importance(), probabilities);
     return {};
   });
 }
 
-// --- Taking back ----------------------------------------------------------------------------------------------------------
+// --- Taking back -----------------------------------------------------------------------------------------------------
 
 Result<void> LayerKvCache::truncate_last(std::size_t n) {
   sequence_.truncate_last(std::min<std::uint64_t>(n, seq_len()));
@@ -238,7 +240,7 @@ Result<void> LayerKvCache::restore(const Snapshot& saved) {
   });
 }
 
-// --- Views ----------------------------------------------------------------------------------------------------------------
+// --- Views -----------------------------------------------------------------------------------------------------------
 
 std::optional<std::span<const std::uint8_t>> LayerKvCache::alive() const {
   if (seq_len() == 0) return std::nullopt;
@@ -288,7 +290,7 @@ std::ostream& operator<<(std::ostream& stream, const LayerKvCache& layer) {
                        " bytes";
 }
 
-// --- The wire -------------------------------------------------------------------------------------------------------------
+// --- The wire --------------------------------------------------------------------------------------------------------
 
 Result<std::vector<std::uint8_t>> LayerKvCache::export_wire(WireFormat format) const {
   return catching_memory([&] { return encode(sequence_, wire_layer_of(*this), format); });

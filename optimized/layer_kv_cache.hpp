@@ -1,12 +1,12 @@
 // The key/value cache of one transformer layer, fast: kind full, storage f32.
 //
-// It keeps the contract of kvcert/layer_cache.hpp, where every member below is specified with its shapes and errors, and
-// gives the canonical bits of docs/arithmetic.md on every ISA. What is particular here:
+// It keeps the contract of kvcert/layer_cache.hpp, where every member below is specified with its shapes and errors,
+// and gives the canonical bits of docs/arithmetic.md on every ISA. What is particular here:
 //
 //   * Rows live in two 64-byte aligned blocks, [live head][capacity][head_dim]; capacity doubles, so appending is
 //     amortized O(1). clear() and truncate_last() keep the memory for the next rows; copies and snapshots are compact.
-//   * attend_group streams K once and V once for all heads of the group, and allocates nothing once the thread's scratch
-//     (optimized/attend.hpp) has grown to the largest number of visible rows × heads met so far.
+//   * attend_group streams K once and V once for all heads of the group, and allocates nothing once the thread's
+//     scratch (optimized/attend.hpp) has grown to the largest number of visible rows × heads met so far.
 //   * Calls that compute floats run in the default floating-point environment and put the caller's back, sticky
 //     exception flags included.
 #pragma once
@@ -42,8 +42,8 @@ class LayerKvCache {
     Sequence sequence_;
   };
 
-  /// With the kernels of default_isa(), which reads KVCERT_ISA. Errors: as the contract says, and invalid_argument for a
-  /// KVCERT_ISA that is unknown or unavailable.
+  /// With the kernels of default_isa(), which reads KVCERT_ISA. Errors: as the contract says, and invalid_argument for
+  /// a KVCERT_ISA that is unknown or unavailable.
   static Result<LayerKvCache> create(Geometry geometry);
   /// With these kernels; reads no environment. Errors: as above; invalid_argument where isa is not available.
   static Result<LayerKvCache> create(Geometry geometry, Isa isa);
@@ -70,7 +70,8 @@ class LayerKvCache {
 
   Result<Attended> attend(std::span<const float> q, std::size_t kv_head) const;
   Result<void> attend_group(const Query& query, std::span<float> out, std::span<float> acc) const;
-  Result<void> attend_group_upto(const Query& query, std::size_t upto, std::span<float> out, std::span<float> acc) const;
+  Result<void> attend_group_upto(const Query& query, std::size_t upto, std::span<float> out,
+                                 std::span<float> acc) const;
   Result<void> accumulate_imp(std::span<const float> probabilities);
 
   Result<void> truncate_last(std::size_t n);

@@ -14,8 +14,8 @@ namespace kvcert::optimized {
 /// T = length(), KVH = num_kv_heads, HD = head_dim. While T = 0 liveness is undecided and there are no rows.
 class Sequence {
  public:
-  /// Empty. Room for the flags of all heads is taken here, untouched, so that a geometry without room for them is refused
-  /// where a layer is made. Throws std::bad_alloc.
+  /// Empty. Room for the flags of all heads is taken here, untouched, so that a geometry without room for them is
+  /// refused where a layer is made. Throws std::bad_alloc.
   explicit Sequence(Geometry geometry)
       : geometry_(geometry), alive_(geometry.num_kv_heads), slot_(geometry.num_kv_heads) {}
   /// Length T ≥ 1 without values yet, to be filled through keys(), values() and importance(); or T = 0, where alive is

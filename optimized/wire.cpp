@@ -53,11 +53,15 @@ Result<void> check_fits_f16(std::span<const float> values, Tensor tensor, std::s
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint32_t bits = float_bits(values[i]);
     if (!overflows_binary16(bits)) continue;
-    return std::unexpected(Error{
-        .code = ErrorCode::f16_overflow, .expected = binary16_largest, .found = bits, .tensor = tensor, .head = head,
-        .element = i,
-        .message = std::string(tensor == Tensor::keys ? "key" : "value") + " element " + std::to_string(i) + " of head " +
-                   std::to_string(head) + " is finite and would be infinite as binary16"});
+    return std::unexpected(Error{.code = ErrorCode::f16_overflow,
+                                 .expected = binary16_largest,
+                                 .found = bits,
+                                 .tensor = tensor,
+                                 .head = head,
+                                 .element = i,
+                                 .message = std::string(tensor == Tensor::keys ? "key" : "value") + " element " +
+                                            std::to_string(i) + " of head " + std::to_string(head) +
+                                            " is finite and would be infinite as binary16"});
   }
   return {};
 }
@@ -86,15 +90,17 @@ Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std
     const char* name;
     std::uint64_t value;
   };
-  for (const Field field : {Field{"seq_len", seq_len}, Field{"num_kv_heads", heads}, Field{"head_dim", geometry.head_dim},
-                            Field{"linear_len", recurrent_floats}, Field{"imp_len", seq_len},
-                            // Reached with both below 2^32, so that this product has not wrapped where it is looked at.
-                            Field{"k_len", live == 0 ? 0 : seq_len * geometry.head_dim}}) {
+  for (const Field field :
+       {Field{"seq_len", seq_len}, Field{"num_kv_heads", heads}, Field{"head_dim", geometry.head_dim},
+        Field{"linear_len", recurrent_floats}, Field{"imp_len", seq_len},
+        // Reached with both below 2^32, so that this product has not wrapped where it is looked at.
+        Field{"k_len", live == 0 ? 0 : seq_len * geometry.head_dim}}) {
     if (field.value > wire::max_length)
       return failure(ErrorCode::length_overflow, wire::max_length, field.value,
                      std::string(field.name) + " would be " + std::to_string(field.value) + ", more than 32 bits hold");
   }
-  // heads, live < 2^32 and the array below 2^34 bytes: live · array may need 67 bits and is compared before it is formed.
+  // heads, live < 2^32 and the array below 2^34 bytes: live · array may need 67 bits and is compared before it is
+  // formed.
   const std::uint64_t fixed = wire::header_bytes + 6 * 4 + 4 * recurrent_floats + 4 * seq_len + 8 * heads;  // < 2^37
   const std::uint64_t head = live == 0 ? 0 : 2 * seq_len * geometry.head_dim * element_bytes(format);
   if (head != 0 && live > (max_count - fixed) / head)
@@ -109,8 +115,10 @@ Result<std::vector<std::uint8_t>> encode(const Sequence& sequence, const WireLay
   if (!size) return std::unexpected(size.error());
   if (format == WireFormat::f16) {
     for (std::size_t head = 0; head < geometry.num_kv_heads; ++head) {
-      if (auto fits = check_fits_f16(sequence.keys(head), Tensor::keys, head); !fits) return std::unexpected(fits.error());
-      if (auto fits = check_fits_f16(sequence.values(head), Tensor::values, head); !fits) return std::unexpected(fits.error());
+      if (auto fits = check_fits_f16(sequence.keys(head), Tensor::keys, head); !fits)
+        return std::unexpected(fits.error());
+      if (auto fits = check_fits_f16(sequence.values(head), Tensor::values, head); !fits)
+        return std::unexpected(fits.error());
     }
   }
 
@@ -145,10 +153,13 @@ Result<Sequence> decode(std::span<const std::uint8_t> bytes, const WireLayer& la
   WireRecord record = {};
   WireFault fault = {};
   if (!scan_record(bytes.data(), bytes.size(), layer, &record, &fault)) {
-    return std::unexpected(Error{.code = fault.code, .expected = fault.expected, .found = fault.found, .offset = fault.offset,
+    return std::unexpected(Error{.code = fault.code,
+                                 .expected = fault.expected,
+                                 .found = fault.found,
+                                 .offset = fault.offset,
                                  .message = "record refused at byte " + std::to_string(fault.offset) + ": " +
-                                            std::string(name(fault.code)) + ", expected " + std::to_string(fault.expected) +
-                                            ", found " + std::to_string(fault.found)});
+                                            std::string(name(fault.code)) + ", expected " +
+                                            std::to_string(fault.expected) + ", found " + std::to_string(fault.found)});
   }
 
   // Every length below was shown to lie in the buffer.

@@ -18,11 +18,12 @@ namespace kvcert::optimized {
 Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std::uint64_t live_heads,
                                    std::uint64_t recurrent_floats, WireFormat format);
 
-/// The version-2 record. Errors, in this order: length_overflow, f16_overflow. Throws std::bad_alloc, std::length_error.
+/// The version-2 record. Errors, in this order: length_overflow, f16_overflow. Throws std::bad_alloc,
+/// std::length_error.
 Result<std::vector<std::uint8_t>> encode(const Sequence& sequence, const WireLayer& layer, WireFormat format);
 
-/// The state that a record, or an unversioned body, describes. The whole buffer is checked before memory is taken. Errors:
-/// those of wire.md. Throws std::bad_alloc.
+/// The state that a record, or an unversioned body, describes. The whole buffer is checked before memory is taken.
+/// Errors: those of wire.md. Throws std::bad_alloc.
 Result<Sequence> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer);
 
 }  // namespace kvcert::optimized

@@ -46,9 +46,10 @@ struct WireHead {
   std::uint64_t end;  ///< where the next head begins
 };
 
-/// Reads bytes[0, size) and nothing else. True: the buffer is a record of this layer, *record describes it. False: *fault is
-/// the first fault in byte order. bytes may be null where size is 0.
-bool scan_record(const std::uint8_t* bytes, std::uint64_t size, const WireLayer& layer, WireRecord* record, WireFault* fault);
+/// Reads bytes[0, size) and nothing else. True: the buffer is a record of this layer, *record describes it. False:
+/// *fault is the first fault in byte order. bytes may be null where size is 0.
+bool scan_record(const std::uint8_t* bytes, std::uint64_t size, const WireLayer& layer, WireRecord* record,
+                 WireFault* fault);
 
 /// The head that begins at offset, in a buffer and record that scan_record accepted.
 WireHead read_head(const std::uint8_t* bytes, const WireRecord& record, std::uint64_t offset);

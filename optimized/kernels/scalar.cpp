@@ -18,9 +18,9 @@ constexpr float infinity = __builtin_bit_cast(float, 0x7F800000);
 
 float canonical(float x) { return x != x ? nan : x; }
 
-/// fma in binary64 whose last rounding had to be done with care: round to odd, then to binary32 once. The error of the sum
-/// is exact (Knuth's two-sum); rounding to odd keeps it as a sticky last bit, and 53 ≥ 24 + 2 bits make the second rounding
-/// the right one, subnormal results included (Boldo, Melquiond 2008).
+/// fma in binary64 whose last rounding had to be done with care: round to odd, then to binary32 once. The error of the
+/// sum is exact (Knuth's two-sum); rounding to odd keeps it as a sticky last bit, and 53 ≥ 24 + 2 bits make the second
+/// rounding the right one, subnormal results included (Boldo, Melquiond 2008).
 float fused_with_care(double product, double addend, double sum) {
   const double addend_part = sum - product;
   const double error = (product - (sum - addend_part)) + (addend - addend_part);
@@ -34,8 +34,8 @@ float fused_with_care(double product, double addend, double sum) {
 
 /// a · b + c with one rounding. The binary64 product is exact: 24 + 24 bits, exponents far inside. Rounding the sum to
 /// binary64 and then to binary32 goes wrong only where the first lands on a midpoint of the second: both roundings are
-/// monotone and midpoints are binary64 numbers, so any other sum stays on its side of every midpoint. Midpoints of normal
-/// results end in 1 and 28 zeros; results below 2^-126 have others and always take the careful way.
+/// monotone and midpoints are binary64 numbers, so any other sum stays on its side of every midpoint. Midpoints of
+/// normal results end in 1 and 28 zeros; results below 2^-126 have others and always take the careful way.
 inline float fused(float a, float b, float c) {
   const double product = static_cast<double>(a) * static_cast<double>(b);
   const double addend = static_cast<double>(c);
@@ -64,10 +64,11 @@ float dot(const float* a, const float* b, std::size_t n) {
 }
 
 /// e^x in binary64 for |x| ≤ 104, x a binary32 number or twice one; relative error below 2^-46.5:
-///   * k = x / ln 2 to the nearest integer up to 2^-40, so |k| ≤ 151 and |r| ≤ 0.34658 for r = x − k·ln 2. The first part
-///     of ln 2 has 32 bits: where k ≠ 0, x is a multiple of 2^-25, k·ln2_high of 2^-32, both below 2^8, so their
+///   * k = x / ln 2 to the nearest integer up to 2^-40, so |k| ≤ 151 and |r| ≤ 0.34658 for r = x − k·ln 2. The first
+///     part of ln 2 has 32 bits: where k ≠ 0, x is a multiple of 2^-25, k·ln2_high of 2^-32, both below 2^8, so their
 ///     difference is exact. The second part brings 2^-78, the last subtraction 2^-55.
-///   * Taylor's series to r^11/11!: the rest is r^12/12! · e^ξ, relative to e^r at most 0.34658^12/12! · e^0.34658 < 2^-46.6.
+///   * Taylor's series to r^11/11!: the rest is r^12/12! · e^ξ, relative to e^r at most 0.34658^12/12! · e^0.34658 <
+///     2^-46.6.
 ///   * Horner: every step rounds a product and a sum below 2, |r| times of it reaches the next: 2^-51 in all.
 double exp_core(double x) {
   constexpr double log2_e = 0x1.71547652b82fep+0;
@@ -140,7 +141,7 @@ float tanh_rounded(float x) {
   return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, result) | sign);
 }
 
-// --- The table ----------------------------------------------------------------------------------------------------------
+// --- The table -------------------------------------------------------------------------------------------------------
 
 void scores(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
             float* out, std::size_t stride) {
