@@ -18,8 +18,8 @@
 namespace kvcert::certify {
 namespace {
 
-/// The finding as a file that `kvcert replay` runs; its path, or why it could not be written.
-std::string save_finding(const std::string& folder, const std::string& engine, const Check& check, const Finding& finding) {
+/// The finding as a file that `kvcert replay` runs; its path, or nothing if it could not be written.
+std::optional<std::string> save_finding(const std::string& folder, const std::string& engine, const Check& check, const Finding& finding) {
   std::string stem = engine + "-" + check.group + "-" + check.name;
   for (char& c : stem) {
     if (c == ' ') c = '-';
@@ -37,7 +37,7 @@ std::string save_finding(const std::string& folder, const std::string& engine, c
                          {"case", to_json(*finding.smallest)}}
               .dump(1)
        << "\n";
-  if (!file.flush()) return fmt::format("(could not write {})", path.string());
+  if (!file.flush()) return std::nullopt;
   return path.string();
 }
 
@@ -49,7 +49,10 @@ void print_wrong(const std::string& engine, const Check& check, const Finding& f
                c.geometry.num_kv_heads, c.geometry.head_dim, c.heads(), c.kv_head, c.positions);
   }
   fmt::print("       {}\n", finding.sentence);
-  if (finding.smallest) fmt::print("       replay: ./kvcert replay {}\n", save_finding(findings, engine, check, finding));
+  if (finding.smallest) {
+    const auto path = save_finding(findings, engine, check, finding);
+    fmt::print("       {}{}\n", path ? "replay: ./kvcert replay " : "the case could not be written to ", path.value_or(findings));
+  }
   fmt::print("\n");
 }
 
@@ -133,10 +136,6 @@ int run_certify(const CertifyOptions& options) {
   progress.erase();
   certificate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print("{}", summary(certificate, isatty(STDOUT_FILENO) != 0));
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    fmt::print(stderr, "kvcert: the table could not be written\n");
-    return 2;
-  }
   if (!options.json_file.empty()) {
     std::ofstream file(options.json_file);
     file << to_json(certificate).dump(1) << "\n";

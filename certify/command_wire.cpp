@@ -93,16 +93,26 @@ int run_wire_check(const WireOptions& options) {
   // any layer will do: the decoders never get that far.
   const Geometry geometry{options.kv_heads.value_or(record.kv_heads.value_or(1)),
                           options.head_dim.value_or(record.head_dim.value_or(1))};
+  if (options.kv_heads && *options.kv_heads > bytes->size()) {
+    fmt::print(stderr, "kvcert: --kv-heads {} is more than a record of {} bytes can hold\n", *options.kv_heads, bytes->size());
+    return 2;
+  }
   const bool possible = geometry.num_kv_heads > 0 && geometry.head_dim > 0 && geometry.num_kv_heads <= bytes->size();
   const Geometry layer = possible ? geometry : Geometry{options.kv_heads.value_or(1), options.head_dim.value_or(1)};
   const auto reference_layer = reference::LayerKvCache::create(layer);
-  const auto optimized_layer = optimized::LayerKvCache::create(layer);
+  const auto optimized_layer = optimized::LayerKvCache::create(layer, optimized::Isa::scalar);
   if (!reference_layer || !optimized_layer) {  // no decoder was asked: the layer itself cannot be
     fmt::print(stderr, "kvcert: {}\n", (reference_layer ? optimized_layer.error() : reference_layer.error()).message);
     return 2;
   }
   const Answer reference = decode(*reference_layer, options, record, *bytes);
   const Answer optimized = decode(*optimized_layer, options, record, *bytes);
+  for (const Answer* answer : {&reference, &optimized}) {
+    if (answer->refused && answer->refused->code == ErrorCode::out_of_memory) {
+      fmt::print(stderr, "kvcert: {}\n", answer->refused->message);
+      return 2;
+    }
+  }
   const bool agree = reference.refused.has_value() == optimized.refused.has_value() &&
                      (!reference.refused || same_verdict(*reference.refused, *optimized.refused));
   const bool good = agree && !reference.refused && reference.written_again && optimized.written_again;

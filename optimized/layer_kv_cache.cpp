@@ -260,18 +260,24 @@ std::vector<std::span<const float>> LayerKvCache::v_heads() const {
 }
 
 Result<std::span<const float>> LayerKvCache::head_keys(std::size_t kv_head) const {
-  if (kv_head >= geometry_.num_kv_heads) return no_such_head(kv_head, geometry_);
-  return sequence_.keys(kv_head);
+  return catching_memory([&]() -> Result<std::span<const float>> {
+    if (kv_head >= geometry_.num_kv_heads) return no_such_head(kv_head, geometry_);
+    return sequence_.keys(kv_head);
+  });
 }
 
 Result<std::span<const float>> LayerKvCache::head_values(std::size_t kv_head) const {
-  if (kv_head >= geometry_.num_kv_heads) return no_such_head(kv_head, geometry_);
-  return sequence_.values(kv_head);
+  return catching_memory([&]() -> Result<std::span<const float>> {
+    if (kv_head >= geometry_.num_kv_heads) return no_such_head(kv_head, geometry_);
+    return sequence_.values(kv_head);
+  });
 }
 
 Result<std::size_t> LayerKvCache::head_len(std::size_t kv_head) const {
-  if (kv_head >= geometry_.num_kv_heads) return no_such_head(kv_head, geometry_);
-  return sequence_.keys(kv_head).size() / geometry_.head_dim;
+  return catching_memory([&]() -> Result<std::size_t> {
+    if (kv_head >= geometry_.num_kv_heads) return no_such_head(kv_head, geometry_);
+    return sequence_.keys(kv_head).size() / geometry_.head_dim;
+  });
 }
 
 std::uint64_t LayerKvCache::memory_bytes() const {

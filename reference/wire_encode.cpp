@@ -1,4 +1,5 @@
 // Encoding: sizes first, then under f16 every value, then the bytes.
+#include <algorithm>
 #include <bit>
 
 #include "kvcert/wire.hpp"
@@ -66,6 +67,7 @@ class Writer {
 
 Result<std::uint64_t> record_bytes(const Geometry& geometry, std::uint64_t seq_len, std::uint64_t live_heads,
                                    std::uint64_t linear_len, WireFormat format) {
+  live_heads = std::min<std::uint64_t>(live_heads, geometry.num_kv_heads);
   // The u32 fields in record order; imp_len is seq_len again.
   if (auto fits = check_field("seq_len", seq_len); !fits) return handed_on(fits);
   if (auto fits = check_field("num_kv_heads", geometry.num_kv_heads); !fits) return handed_on(fits);
