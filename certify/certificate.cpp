@@ -91,7 +91,7 @@ std::string subject_hash() {
 
 std::vector<std::string> not_covered() {
   std::vector<std::string> gaps{
-      "laws hold on the generated cases, not on all inputs; which laws are proven is in SOUNDNESS.md",
+      "laws were tried on generated cases, not on all inputs, and none is proven: see SOUNDNESS.md",
       "the bound's formula is derived on paper, not machine-checked"};
   for (auto isa : {optimized::Isa::scalar, optimized::Isa::avx2}) {
     if (!optimized::is_available(isa)) {
@@ -142,7 +142,8 @@ json to_json(const Certificate& certificate) {
           {"counts",
            {{"cases", certificate.cases()},
             {"bit_identical", certificate.count(Judgement::bit_identical)},
-            {"within_the_proven_bound", certificate.count(Judgement::within_bound)},
+            {"within_the_bound", certificate.count(Judgement::within_bound)},
+            {"holds", certificate.count(Judgement::holds)},
             {"wrong", certificate.count(Judgement::wrong)},
             {"not_judged", certificate.count(Judgement::not_judged)}}},
           {"digests_agree", certificate.digests_agree()},
@@ -150,42 +151,51 @@ json to_json(const Certificate& certificate) {
           {"not_covered", not_covered()}};
 }
 
-std::string table_head() {
-  return fmt::format("  {:<13}{:<19}{:<24}{:>6}{:>8}  {}", "", "check", "verdict", "cases", "time", "what was asked");
+std::string table_head(std::size_t columns) {
+  return fmt::format("  {:<12}{:<18}{:<17}{:>6}{}  {}", "", "check", "verdict", "cases", columns < 100 ? "" : "    time", "what was asked");
 }
 
 std::string table_line(const Check& check, const Finding& finding, bool color, std::size_t columns) {
-  const std::string left = fmt::format("  {:<13}{:<19}", check.group, check.name);
-  const std::string verdict = fmt::format("{:<24}", name(finding.verdict));
-  const std::string right = fmt::format("{:>6}{:>6.1f} s  ", finding.cases, finding.seconds);
-  std::string promise = check.promise;
-  if (finding.not_exercised > 0) promise += fmt::format(" ({} cases too small to tell)", finding.not_exercised);
+  const std::string left = fmt::format("  {:<12}{:<18}", check.group, check.name);
+  const std::string verdict = fmt::format("{:<17}", name(finding.verdict));
+  std::string right = fmt::format("{:>6}", finding.cases);
+  if (columns >= 100) right += fmt::format("{:>6.1f} s", finding.seconds);
+  right += "  ";
   const std::size_t taken = left.size() + verdict.size() + right.size();
-  return left + painted(verdict, finding.verdict, color) + right + fit(promise, columns > taken ? columns - taken : 0);
+  return left + painted(verdict, finding.verdict, color) + right + fit(check.promise, columns > taken ? columns - taken : 0);
 }
 
 std::string summary(const Certificate& certificate, bool color) {
   std::string text = "\n";
   Tally accuracy;
   std::string digests;
+  std::uint64_t engines = 0;
+  std::uint64_t silent = 0;
   for (const Section& section : certificate.sections) {
     accuracy.add(section.tally);
-    if (section.has_outputs) digests += fmt::format("{}{} {:016x}", digests.empty() ? "" : ", ", section.engine, section.digest);
+    for (const Finding& finding : section.findings) silent += finding.not_exercised;
+    if (!section.has_outputs) continue;
+    digests += fmt::format("{}{} {:016x}", digests.empty() ? "" : ", ", section.engine, section.digest);
+    ++engines;
   }
-  text += fmt::format("accuracy  worst error {:.2f} of the proven bound, {:.2f} units of u·Σ w|v|, over {} numbers\n",
-                      accuracy.worst_over_bound, accuracy.worst_units, accuracy.numbers);
+  text += fmt::format("accuracy  {} numbers within their bound; the worst error is {:.2f} of it\n", accuracy.numbers, accuracy.worst_over_bound);
   for (const auto& [why, heads] : accuracy.not_judged) {
     text += fmt::format("          {} outside the bound's hypotheses ({}): judged by canonical bits only\n",
                         counted(heads, "head", "heads"), why);
   }
-  text += fmt::format("outputs   {}: {}\n", certificate.digests_agree() ? "one digest" : "THE DIGESTS DIFFER", digests);
+  text += fmt::format("outputs   {}: {}\n", engines == 1 ? "one engine, nothing to compare"
+                                            : certificate.digests_agree() ? "the same bits" : "THE BITS DIFFER", digests);
+  text += fmt::format("cases     {}, seed {}; {} said nothing, having no row that the law is about\n", certificate.cases(), certificate.seed, silent);
+  if (certificate.percent != 100) text += fmt::format("          {} % of the standard number\n", certificate.percent);
   for (const std::string& gap : not_covered()) text += fmt::format("not said  {}\n", gap);
   const auto wrong = certificate.count(Judgement::wrong);
   const auto unjudged = certificate.count(Judgement::not_judged);
-  const auto held = certificate.count(Judgement::bit_identical) + certificate.count(Judgement::within_bound);
-  std::string verdict = fmt::format("{} hold, {} wrong, {} not judged; {} in {:.0f} s, seed {}",
-                                    counted(held, "check", "checks"), wrong, unjudged,
-                                    counted(certificate.cases(), "case", "cases"), certificate.seconds, certificate.seed);
+  std::uint64_t checks = 0;
+  for (const Section& section : certificate.sections) checks += section.findings.size();
+  std::string verdict = certificate.holds()
+                            ? fmt::format("HOLDS: {} in {:.0f} s, none wrong", counted(checks, "check", "checks"), certificate.seconds)
+                            : fmt::format("DOES NOT HOLD: {} of {} wrong, {} not judged", wrong, counted(checks, "check", "checks"), unjudged);
+  if (wrong > 0) verdict += "; the smallest cases are above, each with the command that runs it again";
   const Judgement tone = certificate.holds() ? Judgement::bit_identical : Judgement::wrong;
   return text + painted("verdict   " + verdict, tone, color) + "\n";
 }

@@ -29,7 +29,7 @@ struct Certificate {
 
   std::uint64_t count(Judgement verdict) const;
   std::uint64_t cases() const;
-  /// All outputs of all engines had the same digest.
+  /// All outputs of all engines had the same digest; true for one engine, which has nothing to differ from.
   bool digests_agree() const;
   /// Nothing wrong, nothing left unjudged, and every engine the same bits.
   bool holds() const;
@@ -44,7 +44,7 @@ std::vector<std::string> not_covered();
 nlohmann::json to_json(const Certificate& certificate);
 
 /// The table's head, one line of it, and the closing lines. `color`: with terminal colours; the line is cut to `columns`.
-std::string table_head();
+std::string table_head(std::size_t columns);
 std::string table_line(const Check& check, const Finding& finding, bool color, std::size_t columns);
 std::string summary(const Certificate& certificate, bool color);
 

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -17,8 +18,8 @@
 namespace kvcert::certify {
 namespace {
 
-/// The finding as a file that `kvcert replay` runs; its path, or why it could not be written.
-std::string save_finding(const std::string& folder, const std::string& engine, const Check& check, const Finding& finding) {
+/// The finding as a file that `kvcert replay` runs; its path, or nothing if it could not be written.
+std::optional<std::string> save_finding(const std::string& folder, const std::string& engine, const Check& check, const Finding& finding) {
   std::string stem = engine + "-" + check.group + "-" + check.name;
   for (char& c : stem) {
     if (c == ' ') c = '-';
@@ -36,7 +37,7 @@ std::string save_finding(const std::string& folder, const std::string& engine, c
                          {"case", to_json(*finding.smallest)}}
               .dump(1)
        << "\n";
-  if (!file.flush()) return fmt::format("(could not write {})", path.string());
+  if (!file.flush()) return std::nullopt;
   return path.string();
 }
 
@@ -44,12 +45,14 @@ void print_wrong(const std::string& engine, const Check& check, const Finding& f
   fmt::print("\nwrong  {} on {}: {}\n", check.name, engine, check.promise);
   if (finding.smallest) {
     const TestCase& c = *finding.smallest;
-    fmt::print("       smallest case: kv_heads {}  head_dim {}  {} query heads on KV head {}  {} positions, rows {}..{} visible\n",
-               c.geometry.num_kv_heads, c.geometry.head_dim, c.heads(), c.kv_head, c.positions, c.first_visible(),
-               static_cast<std::int64_t>(c.rows()) - 1);
+    fmt::print("       smallest case: kv_heads {}  head_dim {}  {} query heads on KV head {}  {} positions\n",
+               c.geometry.num_kv_heads, c.geometry.head_dim, c.heads(), c.kv_head, c.positions);
   }
   fmt::print("       {}\n", finding.sentence);
-  if (finding.smallest) fmt::print("       replay: kvcert replay {}\n", save_finding(findings, engine, check, finding));
+  if (finding.smallest) {
+    const auto path = save_finding(findings, engine, check, finding);
+    fmt::print("       {}{}\n", path ? "replay: ./kvcert replay " : "the case could not be written to ", path.value_or(findings));
+  }
   fmt::print("\n");
 }
 
@@ -65,7 +68,7 @@ Section run_section(const std::string& engine, Plan plan, Progress& progress, co
   Section section;
   section.engine = engine;
   progress.erase();
-  fmt::print("{}\n{}\n", engine, table_head());
+  fmt::print("{}\n{}\n", engine, table_head(output_columns()));
   for (const Check& check : plan.checks) {
     progress.label(engine + ", " + check.name);
     Finding finding = run(check, [&] { progress.tick(); });
@@ -177,9 +180,13 @@ int run_replay(const std::string& path) try {
     fmt::print("{} {} on {}: {}\n", check.group, check.name, engine, check.promise);
     fmt::print("  kv_heads {}  head_dim {}  {} query heads on KV head {}\n", test.geometry.num_kv_heads,
                test.geometry.head_dim, test.heads(), test.kv_head);
-    fmt::print("  {} positions, rows {}..{} visible  scale {}  softcap {}  {} sinks\n", test.positions,
-               test.first_visible(), static_cast<std::int64_t>(test.rows()) - 1, show(test.scale), show(test.softcap),
-               test.sinks.size());
+    fmt::print("  {} positions  first {}  upto {}  scale {}  softcap {}\n", test.positions, test.first, test.upto,
+               show(test.scale), show(test.softcap));
+    for (auto [tensor, values] : {std::pair{"q", &test.q}, {"k", &test.k}, {"v", &test.v}, {"sinks", &test.sinks}, {"acc", &test.acc}}) {
+      if (values->size() > 16) fmt::print("  {:<6}{} numbers\n", tensor, values->size());
+      if (values->empty() || values->size() > 16) continue;
+      fmt::print("  {:<6}{}\n", tensor, fmt::join(*values, "  "));
+    }
     switch (outcome.verdict) {
       case Verdict::holds: fmt::print("holds  on this build the check passes\n"); return 0;
       case Verdict::not_exercised: fmt::print("not judged  the case is too small for this check\n"); return 1;
@@ -191,7 +198,7 @@ int run_replay(const std::string& path) try {
   fmt::print(stderr, "kvcert: {} names a check that this version does not have: {} \"{}\"\n", path, group, name);
   return 2;
 } catch (const std::exception& fault) {
-  fmt::print(stderr, "kvcert: {} is no finding: {}\n", path, fault.what());
+  fmt::print(stderr, "kvcert: {} is no file that certify wrote: {}\n", path, fault.what());
   return 2;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,11 @@ using Bytes = std::vector<std::uint8_t>;
 
 /// Nothing, with a message on standard error, if the file cannot be read.
 std::optional<Bytes> read_file(const std::string& path) {
+  std::error_code fault;
+  if (std::filesystem::is_directory(path, fault)) {
+    fmt::print(stderr, "kvcert: {} is a directory\n", path);
+    return std::nullopt;
+  }
   std::ifstream file(path, std::ios::binary);
   Bytes bytes{std::istreambuf_iterator<char>(file), {}};
   if (file.bad() || !file.is_open() || (file.fail() && !file.eof())) {
@@ -32,9 +38,7 @@ struct Answer {
 };
 
 template <class Cache>
-Answer decode(Result<Cache> created, const WireOptions& options, const RecordFields& fields, const Bytes& bytes) {
-  if (!created) return {created.error(), false};
-  Cache layer = std::move(*created);
+Answer decode(Cache layer, const WireOptions& options, const RecordFields& fields, const Bytes& bytes) {
   layer.set_wire_layer(static_cast<std::uint32_t>(options.layer.value_or(fields.layer.value_or(0))));
   layer.set_wire_identity(options.identity.value_or(fields.identity.value_or(0)));
   layer.set_linear_wire_allowed(!options.refuse_unversioned);
@@ -89,10 +93,26 @@ int run_wire_check(const WireOptions& options) {
   // any layer will do: the decoders never get that far.
   const Geometry geometry{options.kv_heads.value_or(record.kv_heads.value_or(1)),
                           options.head_dim.value_or(record.head_dim.value_or(1))};
+  if (options.kv_heads && *options.kv_heads > bytes->size()) {
+    fmt::print(stderr, "kvcert: --kv-heads {} is more than a record of {} bytes can hold\n", *options.kv_heads, bytes->size());
+    return 2;
+  }
   const bool possible = geometry.num_kv_heads > 0 && geometry.head_dim > 0 && geometry.num_kv_heads <= bytes->size();
   const Geometry layer = possible ? geometry : Geometry{options.kv_heads.value_or(1), options.head_dim.value_or(1)};
-  const Answer reference = decode(reference::LayerKvCache::create(layer), options, record, *bytes);
-  const Answer optimized = decode(optimized::LayerKvCache::create(layer), options, record, *bytes);
+  const auto reference_layer = reference::LayerKvCache::create(layer);
+  const auto optimized_layer = optimized::LayerKvCache::create(layer, optimized::Isa::scalar);
+  if (!reference_layer || !optimized_layer) {  // no decoder was asked: the layer itself cannot be
+    fmt::print(stderr, "kvcert: {}\n", (reference_layer ? optimized_layer.error() : reference_layer.error()).message);
+    return 2;
+  }
+  const Answer reference = decode(*reference_layer, options, record, *bytes);
+  const Answer optimized = decode(*optimized_layer, options, record, *bytes);
+  for (const Answer* answer : {&reference, &optimized}) {
+    if (answer->refused && answer->refused->code == ErrorCode::out_of_memory) {
+      fmt::print(stderr, "kvcert: {}\n", answer->refused->message);
+      return 2;
+    }
+  }
   const bool agree = reference.refused.has_value() == optimized.refused.has_value() &&
                      (!reference.refused || same_verdict(*reference.refused, *optimized.refused));
   const bool good = agree && !reference.refused && reference.written_again && optimized.written_again;
@@ -114,13 +134,18 @@ int run_wire_check(const WireOptions& options) {
   if (reference.refused) {
     fmt::print("{}: refused, {} at offset {}\n  {}\n", options.file, name(reference.refused->code), reference.refused->offset,
                reference.refused->message);
+    if (!record.versioned) {
+      fmt::print("  There is no CMFS magic, so it was read as the unversioned body, whose first field is a flag, 0 or 1.\n");
+    }
     if (record.kind && *record.kind != 0 && *record.kind <= 2) {
       fmt::print("  This version of kvcert decodes records of kind full only.\n");
     }
     return 1;
   }
-  fmt::print("{}: accepted by both decoders as a layer of {} KV heads × {}{}\n", options.file, layer.num_kv_heads, layer.head_dim,
-             good ? ", and written again to the same bytes" : "; BUT IT IS NOT WRITTEN AGAIN TO THE SAME BYTES");
+  fmt::print("{}: accepted by both decoders as a layer of {} KV head(s) × {}{}\n", options.file, layer.num_kv_heads, layer.head_dim,
+             good && !record.versioned ? ", and written again as a version-2 record around the same bytes"
+             : good                    ? ", and written again to the same bytes"
+                                       : "; BUT IT IS NOT WRITTEN AGAIN TO THE SAME BYTES");
   return good ? 0 : 1;
 }
 

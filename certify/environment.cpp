@@ -13,6 +13,7 @@ constexpr unsigned daz = 1U << 6U;
 constexpr unsigned down = 1U << 13U;
 constexpr unsigned up = 2U << 13U;
 constexpr unsigned zero = 3U << 13U;
+constexpr unsigned masks = 0x3FU << 7U;
 constexpr unsigned sticky = 0x3F;  // exception flags, which any operation may raise
 
 unsigned bits_of(ModeSection::Mode mode) {
@@ -21,6 +22,7 @@ unsigned bits_of(ModeSection::Mode mode) {
     case ModeSection::Mode::upward: return up;
     case ModeSection::Mode::downward: return down;
     case ModeSection::Mode::toward_zero: return zero;
+    case ModeSection::Mode::trapping: return 0;
     case ModeSection::Mode::all_at_once: break;
   }
   return ftz | daz | up;
@@ -30,6 +32,7 @@ unsigned bits_of(ModeSection::Mode mode) {
 bool ModeSection::supported() { return true; }
 ModeSection::ModeSection(Mode mode) : saved_(_mm_getcsr()) {
   set_ = (saved_ & ~std::uint64_t{zero | ftz | daz | sticky}) | bits_of(mode);
+  if (mode == Mode::trapping) set_ &= ~std::uint64_t{masks};
   _mm_setcsr(static_cast<unsigned>(set_));
 }
 ModeSection::~ModeSection() { _mm_setcsr(static_cast<unsigned>(saved_)); }
@@ -47,7 +50,7 @@ void set_control(std::uint64_t value) { asm volatile("msr fpcr, %0" : : "r"(valu
 bool ModeSection::supported() { return true; }
 ModeSection::ModeSection(Mode mode) : saved_(control()) {
   constexpr std::uint64_t fz = 1U << 24U;
-  constexpr std::uint64_t of_mode[] = {fz, 1U << 22U, 2U << 22U, 3U << 22U, fz | 1U << 22U};
+  constexpr std::uint64_t of_mode[] = {fz, 1U << 22U, 2U << 22U, 3U << 22U, fz | 1U << 22U, 0};
   set_ = (saved_ & ~(fz | std::uint64_t{3} << 22U)) | of_mode[static_cast<std::size_t>(mode)];
   set_control(set_);
 }

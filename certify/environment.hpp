@@ -9,8 +9,9 @@ namespace kvcert::certify {
 /// Floating-point modes of this thread, as the hardware's control register holds them. Restored when it ends.
 class ModeSection {
  public:
-  enum class Mode : std::uint8_t { flush_to_zero, upward, downward, toward_zero, all_at_once };
-  static constexpr Mode modes[] = {Mode::flush_to_zero, Mode::upward, Mode::downward, Mode::toward_zero, Mode::all_at_once};
+  enum class Mode : std::uint8_t { flush_to_zero, upward, downward, toward_zero, all_at_once, trapping };
+  static constexpr Mode modes[] = {Mode::flush_to_zero, Mode::upward, Mode::downward, Mode::toward_zero, Mode::all_at_once,
+                                   Mode::trapping};
 
   /// Sets the mode where this platform has a register that we know; `supported` says whether it did.
   explicit ModeSection(Mode mode);
@@ -29,11 +30,11 @@ class ModeSection {
 
 constexpr const char* name(ModeSection::Mode mode) {
   constexpr const char* names[] = {"flush-to-zero and denormals-are-zero", "rounding upward", "rounding downward",
-                                   "rounding toward zero", "flush-to-zero and rounding upward"};
+                                   "rounding toward zero", "flush-to-zero and rounding upward", "unmasked exceptions"};
   return names[static_cast<std::size_t>(mode)];
 }
 
-/// The same question under every mode: the same bits, and the caller's mode still set afterwards.
+/// Questions under every mode (unmasked exceptions would end the process at the first inexact operation): the same bits, and the caller's mode still set afterwards.
 template <class Engine>
 Outcome environment_is_neutral(const Engine& engine, const TestCase& test) {
   if (!ModeSection::supported()) return not_exercised();

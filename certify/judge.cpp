@@ -76,7 +76,7 @@ Outcome judge(const TestCase& test, std::span<const float> out, std::span<const 
       if (!(bound.error[d] <= bound.bound[d])) {
         ++tally.heads[Judgement::wrong];
         return violated(fmt::format(
-            "head {}: out[{}] is {}; the real value is {:.17g}, so the error is {:.3g}, and the proven bound is {:.3g}",
+            "head {}: out[{}] is {}; the real value is {:.17g}, so the error is {:.3g}, and the bound is {:.3g}",
             head, d, show(got[d]), bound.exact[d], bound.error[d], bound.bound[d]));
       }
       tally.worst_over_bound = std::max(tally.worst_over_bound, ratio);

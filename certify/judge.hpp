@@ -1,4 +1,4 @@
-// The verdict about one answer: bit-identical, within the proven bound, wrong, or not judged.
+// The verdict about one answer, or about a check: bit-identical, within the bound, holds, wrong, or not judged.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@
 
 namespace kvcert::certify {
 
-enum class Judgement : std::uint8_t { bit_identical, within_bound, wrong, not_judged };
+/// holds: the check is about neither bits nor a real value, and what it promises was so.
+enum class Judgement : std::uint8_t { bit_identical, within_bound, holds, wrong, not_judged };
 
 constexpr const char* name(Judgement judgement) {
-  constexpr const char* names[] = {"bit-identical", "within the proven bound", "wrong", "not judged"};
+  constexpr const char* names[] = {"bit-identical", "within the bound", "holds", "wrong", "not judged"};
   return names[static_cast<std::size_t>(judgement)];
 }
 

@@ -17,7 +17,7 @@ void wire_options(CLI::App* command, kvcert::certify::WireOptions& options) {
 
 int main(int argc, char** argv) try {
   using namespace kvcert::certify;
-  CLI::App app{"kvcert: a KV cache that can be read, one that can be shipped, and what proves the one against the other"};
+  CLI::App app{"kvcert: a KV cache that can be read, one that can be shipped, and what holds the one against the other"};
   app.name("kvcert");
   app.set_version_flag("--version", build::version);
   app.require_subcommand(1);
@@ -25,8 +25,8 @@ int main(int argc, char** argv) try {
   CertifyOptions certify;
   auto* certify_command = app.add_subcommand("certify", "run every check on the built-in cache, for each ISA of this machine");
   certify_command->add_option("--json", certify.json_file, "write the certificate here");
-  certify_command->add_option("--isa", certify.isa, "only this ISA (scalar, avx2)");
-  certify_command->add_option("--seed", certify.seed, "seed of all cases")->capture_default_str();
+  certify_command->add_option("--isa", certify.isa, "only this ISA (scalar, avx2); KVCERT_ISA has no say here");
+  certify_command->add_option("--seed", certify.seed, "seed of all cases")->check(CLI::NonNegativeNumber)->capture_default_str();
   certify_command->add_option("--percent", certify.percent, "share of the standard number of cases, 1 to 10000")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
@@ -60,10 +60,15 @@ int main(int argc, char** argv) try {
   } catch (const CLI::ParseError& fault) {
     return app.exit(fault) == 0 ? 0 : 2;
   }
-  if (*certify_command) return run_certify(certify);
-  if (*replay_command) return run_replay(finding);
-  if (*show_command) return run_wire_show(show);
-  return run_wire_check(check);
+  const int status = *certify_command  ? run_certify(certify)
+                     : *replay_command ? run_replay(finding)
+                     : *show_command   ? run_wire_show(show)
+                                       : run_wire_check(check);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {  // what nobody could read was no success
+    std::fputs("kvcert: the answer could not be written\n", stderr);
+    return 2;
+  }
+  return status;
 } catch (const std::exception& fault) {
   std::fprintf(stderr, "kvcert: %s\n", fault.what());
   return 2;

@@ -6,8 +6,8 @@
 
 namespace kvcert::optimized {
 
-/// The largest finite binary16, 65504, as binary32; and the smallest magnitude that rounds to infinity, 65520: the tie with
-/// the next number there would be, and ties go to the even one.
+/// The largest finite binary16, 65504, as binary32; and the smallest magnitude that rounds to infinity, 65520: the tie
+/// with the next number there would be, and ties go to the even one.
 inline constexpr std::uint32_t binary16_largest = 0x477FE000;
 inline constexpr std::uint32_t binary16_overflow = 0x477FF000;
 
@@ -17,8 +17,8 @@ constexpr bool overflows_binary16(std::uint32_t bits) {
   return magnitude >= binary16_overflow && magnitude < 0x7F800000;
 }
 
-/// To nearest, ties to even, subnormals included. A NaN keeps sign and the top 10 fraction bits; if those are 0 it becomes
-/// sign | 0x7E00. A finite value that does not fit becomes infinite.
+/// To nearest, ties to even, subnormals included. A NaN keeps sign and the top 10 fraction bits; if those are 0 it
+/// becomes sign | 0x7E00. A finite value that does not fit becomes infinite.
 constexpr std::uint16_t to_binary16(std::uint32_t bits) {
   const std::uint32_t sign = bits >> 16 & 0x8000;
   const std::uint32_t magnitude = bits & 0x7FFFFFFF;

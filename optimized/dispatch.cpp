@@ -18,8 +18,8 @@ bool always() { return true; }
 
 #if defined(__x86_64__)
 
-/// AVX2 and FMA, in the CPU and in what the operating system saves (Intel SDM volume 1, 14.7.1: CPUID.1:ECX.OSXSAVE, then
-/// XCR0 bits 1 and 2 for XMM and YMM state).
+/// AVX2 and FMA, in the CPU and in what the operating system saves (Intel SDM volume 1, 14.7.1: CPUID.1:ECX.OSXSAVE,
+/// then XCR0 bits 1 and 2 for XMM and YMM state).
 bool has_avx2() {
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;

@@ -6,9 +6,9 @@
 
 namespace kvcert::optimized {
 
-/// The bits of x as an integer that the compiler cannot trace back to a float. Without this clang turns a test of bits such
-/// as "all but the sign are 0" back into a float comparison, which under the caller's DAZ takes subnormals for 0 and
-/// otherwise leaves an exception flag behind.
+/// The bits of x as an integer that the compiler cannot trace back to a float. Without this clang turns a test of bits
+/// such as "all but the sign are 0" back into a float comparison, which under the caller's DAZ takes subnormals for 0
+/// and otherwise leaves an exception flag behind.
 inline std::uint32_t float_bits(float x) {
   auto bits = std::bit_cast<std::uint32_t>(x);
   asm("" : "+r"(bits));

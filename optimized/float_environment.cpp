@@ -20,7 +20,8 @@ FloatEnvironment::~FloatEnvironment() {
 
 #elif defined(__aarch64__)
 
-// FPCR: 0 is to nearest, no flushing, no traps, NaNs propagated; FPSR holds the sticky flags (Arm ARM, C5.2.8, C5.2.10).
+// FPCR: 0 is to nearest, no flushing, no traps, NaNs propagated; FPSR holds the sticky flags (Arm ARM, C5.2.8,
+// C5.2.10).
 FloatEnvironment::FloatEnvironment() {
   asm volatile("mrs %0, fpcr" : "=r"(control_) : : "memory");
   asm volatile("mrs %0, fpsr" : "=r"(status_) : : "memory");

@@ -5,12 +5,12 @@
 
 namespace kvcert::optimized {
 
-/// Rounding to nearest even, subnormals kept on input and output, exceptions masked; the destructor puts back the caller's
-/// setting, sticky exception flags included, so that a call leaves no trace. x87 is neither used nor changed.
+/// Rounding to nearest even, subnormals kept on input and output, exceptions masked; the destructor puts back the
+/// caller's setting, sticky exception flags included, so that a call leaves no trace. x87 is neither used nor changed.
 ///
 /// The compiler does not know that float operations depend on this register. What keeps them inside the scope: they are
-/// done by kernels in other translation units, on values that they load from memory, and neither a call nor a load moves
-/// across the volatile asm with its memory clobber.
+/// done by kernels in other translation units, on values that they load from memory, and neither a call nor a load
+/// moves across the volatile asm with its memory clobber.
 class FloatEnvironment {
  public:
   FloatEnvironment();

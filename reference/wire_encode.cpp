@@ -105,6 +105,7 @@ Result<void> check_geometry_fields(const Geometry& geometry) {
 
 Result<std::uint64_t> record_bytes(const Geometry& geometry, std::uint64_t seq_len, std::uint64_t live_heads,
                                    std::uint64_t linear_len, WireFormat format) {
+  live_heads = std::min<std::uint64_t>(live_heads, geometry.num_kv_heads);
   // The u32 fields in record order; imp_len is seq_len again.
   if (auto fits = check_field("seq_len", seq_len); !fits) return handed_on(fits);
   if (auto fits = check_geometry_fields(geometry); !fits) return handed_on(fits);

@@ -1,9 +1,9 @@
 // One decode step of a layer, one thread, against what this machine can do at most: kvcert_bench [--json FILE].
 //
-// 8 KV heads × head_dim 128, fan-out 4, 4096 rows: attend_group once per KV head. The step reads K and V (32 MiB) and does
-// two fused multiply-adds per stored element and query head; it cannot be faster than the slower of those two alone, and
-// both limits are measured in the same run, by loads and fmas that do nothing else. Every measurement of the table starts
-// with caches full of something else (Google Benchmark's own, which repeat a step at once, do not).
+// 8 KV heads × head_dim 128, fan-out 4, 4096 rows: attend_group once per KV head. The step reads K and V (32 MiB) and
+// does two fused multiply-adds per stored element and query head; it cannot be faster than the slower of those two
+// alone, and both limits are measured in the same run, by loads and fmas that do nothing else. Every measurement of the
+// table starts with caches full of something else (Google Benchmark's own, which repeat a step at once, do not).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -151,8 +151,9 @@ std::vector<Probe> limit_probes([[maybe_unused]] const std::vector<float>& buffe
 #if defined(__x86_64__)
   if (optimized::is_available(Isa::avx2)) {
     const auto reading = [&](auto read) { return [&buffer, read] { read(buffer.data(), buffer.size()); }; };
-    return {{"read", reading(read_all<1, false>)}, {"read", reading(read_all<2, false>)}, {"read", reading(read_all<4, false>)},
-            {"read", reading(read_all<1, true>)},  {"read", reading(read_all<2, true>)},  {"read", reading(read_all<4, true>)},
+    return {{"read", reading(read_all<1, false>)},       {"read", reading(read_all<2, false>)},
+            {"read", reading(read_all<4, false>)},       {"read", reading(read_all<1, true>)},
+            {"read", reading(read_all<2, true>)},        {"read", reading(read_all<4, true>)},
             {"fma", [] { multiply_add(fma_registers); }}};
   }
 #endif
@@ -165,13 +166,16 @@ struct Measured {
 };
 
 void print(const std::vector<Measured>& all, double bandwidth, double fma_per_second) {
-  std::printf("\none decode step: %zu KV heads x %zu, fan-out %zu, %zu rows, one thread, caches cold; processor time, median of %d\n",
-              geometry.num_kv_heads, geometry.head_dim, fan_out, rows, repetitions);
+  std::printf(
+      "\none decode step: %zu KV heads x %zu, fan-out %zu, %zu rows, one thread, caches cold; processor time, median "
+      "of %d\n",
+      geometry.num_kv_heads, geometry.head_dim, fan_out, rows, repetitions);
   const double limit = bandwidth > 0 ? std::max(kv_bytes / bandwidth, fmas / fma_per_second) : 0;
   if (limit > 0) {
-    std::printf("this machine, AVX2, same run: reads %.1f GB/s -> %.3f ms; %.1f GFLOP/s -> %.3f ms; the binding limit is %s\n",
-                bandwidth / 1e9, kv_bytes / bandwidth * 1e3, 2 * fma_per_second / 1e9, fmas / fma_per_second * 1e3,
-                kv_bytes / bandwidth > fmas / fma_per_second ? "memory" : "arithmetic");
+    std::printf(
+        "this machine, AVX2, same run: reads %.1f GB/s -> %.3f ms; %.1f GFLOP/s -> %.3f ms; the binding limit is %s\n",
+        bandwidth / 1e9, kv_bytes / bandwidth * 1e3, 2 * fma_per_second / 1e9, fmas / fma_per_second * 1e3,
+        kv_bytes / bandwidth > fmas / fma_per_second ? "memory" : "arithmetic");
   }
   std::printf("%-8s %14s %12s %12s %12s\n", "ISA", "ns per step", "GB/s of K+V", "GFLOP/s", "% of limit");
   for (const Measured& m : all)
@@ -183,14 +187,19 @@ bool write_json(const char* path, const std::vector<Measured>& all, double bandw
   std::FILE* file = std::fopen(path, "w");
   if (file == nullptr) return false;
   const double limit = bandwidth > 0 ? std::max(kv_bytes / bandwidth, fmas / fma_per_second) : 0;
-  std::fprintf(file, "{\n  \"kv_heads\": %zu, \"head_dim\": %zu, \"fan_out\": %zu, \"rows\": %zu, \"repetitions\": %d,\n",
+  std::fprintf(file,
+               "{\n  \"kv_heads\": %zu, \"head_dim\": %zu, \"fan_out\": %zu, \"rows\": %zu, \"repetitions\": %d,\n",
                geometry.num_kv_heads, geometry.head_dim, fan_out, rows, repetitions);
-  std::fprintf(file, "  \"read_bytes_per_second\": %.0f, \"peak_flop_per_second\": %.0f, \"limit_seconds\": %.9f,\n  \"isas\": [",
-               bandwidth, 2 * fma_per_second, limit);
+  std::fprintf(
+      file,
+      "  \"read_bytes_per_second\": %.0f, \"peak_flop_per_second\": %.0f, \"limit_seconds\": %.9f,\n  \"isas\": [",
+      bandwidth, 2 * fma_per_second, limit);
   for (const Measured& m : all)
-    std::fprintf(file, "%s\n    {\"isa\": \"%s\", \"ns_per_step\": %.0f, \"kv_bytes_per_second\": %.0f, \"flop_per_second\": %.0f, \"percent_of_limit\": %.1f}",
-                 &m == all.data() ? "" : ",", m.isa.c_str(), m.seconds * 1e9, kv_bytes / m.seconds, 2 * fmas / m.seconds,
-                 100 * limit / m.seconds);
+    std::fprintf(file,
+                 "%s\n    {\"isa\": \"%s\", \"ns_per_step\": %.0f, \"kv_bytes_per_second\": %.0f, \"flop_per_second\": "
+                 "%.0f, \"percent_of_limit\": %.1f}",
+                 &m == all.data() ? "" : ",", m.isa.c_str(), m.seconds * 1e9, kv_bytes / m.seconds,
+                 2 * fmas / m.seconds, 100 * limit / m.seconds);
   std::fprintf(file, "\n  ]\n}\n");
   return std::fclose(file) == 0;
 }

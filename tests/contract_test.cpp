@@ -7,6 +7,8 @@
 #include <sstream>
 #include <thread>
 
+#include "certify/environment.hpp"
+#include "certify/laws/exactness.hpp"
 #include "certify/laws/law.hpp"
 #include "certify/random.hpp"
 #include "reference/evaluate.hpp"
@@ -191,6 +193,70 @@ ON_EVERY_ENGINE(sizes_of_records) {
   BOOST_TEST(size({1, 65536}, 65536, 0, 0, WireFormat::f32).value() == 56U + 4 * 65536 + 8);  // all heads dead: lengths are 0
   BOOST_TEST(size({1, top}, 1, 1, 0, WireFormat::f32).value() == 56U + 4 + 8 + 8 * top);
   BOOST_TEST(size({top, top}, top, 0, top, WireFormat::f16).value() == 56 + 8 * top + 8 * top);
+}
+
+ON_EVERY_ENGINE(sizes_at_the_edge) {
+  using Cache = typename Engine::Cache;
+  // More live heads than heads count as all heads.
+  BOOST_TEST(Cache::wire_bytes({1, 2}, 9, 3, 0, WireFormat::f32).value() == Cache::wire_bytes({1, 2}, 9, 1, 0, WireFormat::f32).value());
+  // Every field fits, and the whole does not fit 2^63 − 1.
+  constexpr std::size_t top = 0xFFFFFFFF;
+  BOOST_TEST(code_of(Cache::wire_bytes({top, 1}, top, top, 0, WireFormat::f32)) == "invalid_argument");
+}
+
+// Beside is not over: outputs may touch inputs and each other end to end.
+ON_EVERY_ENGINE(adjacent_memory_does_not_overlap) {
+  auto layer = certify::must(engine.make({1, 3}), "create");
+  certify::must(layer.append(numbers(3), numbers(3), {}), "append");
+  std::vector<float> memory(3 + 3 + 1 + 1, 0.5F);
+  const std::span<float> all(memory);
+  const Query query{.q_group = all.subspan(3, 3), .kv_head = 0, .scale = 1.0F, .sinks = all.subspan(7, 1)};
+  BOOST_TEST(code_of(layer.attend_group(query, all.first(3), all.subspan(6, 1))) == "accepted");
+  const Query before{.q_group = all.first(3), .kv_head = 0, .scale = 1.0F, .sinks = all.subspan(6, 1)};
+  BOOST_TEST(code_of(layer.attend_group(before, all.subspan(3, 3), all.subspan(7, 1))) == "accepted");
+}
+
+// Runs of heads longer than any generator's, with a sink of its own for each.
+ON_EVERY_ENGINE(many_query_heads) {
+  certify::TestCase test = certify::generate(5, certify::Domain::finite, {40, 4'000});
+  test.alive.assign(test.alive.size(), 1);
+  test.upto = test.positions;
+  certify::Random random(17);
+  test.q.clear();
+  test.sinks.clear();
+  for (std::size_t i = 0; i < 150 * test.geometry.head_dim; ++i) test.q.push_back(random.normal());
+  for (std::size_t head = 0; head < 150; ++head) test.sinks.push_back(random.normal() * 3);
+  const auto outcome = certify::laws::canonical_bits(engine, test);
+  BOOST_TEST((outcome.verdict == certify::Verdict::holds), outcome.sentence);
+}
+
+// A fused multiply-add whose exact value lies between a midpoint of the subnormals and a double that looks like it.
+ON_EVERY_ENGINE(fma_near_the_smallest_subnormal) {
+  certify::TestCase test;
+  test.geometry = {1, 17};
+  test.alive = {1};
+  test.positions = test.upto = 1;
+  test.q.assign(17, 0.0F);
+  test.k.assign(17, 0.0F);
+  test.v.assign(17, 1.0F);
+  test.q[0] = 1.0F;  // lane 0 becomes c, then fma(a, b, c)
+  test.k[0] = std::bit_cast<float>(0x007ffffdU);
+  test.q[16] = 0x1.000002p-75F;
+  test.k[16] = 0x1.fffffcp-76F;
+  test.scale = 0x1p126F;  // so that the score shows the last bit
+  test.sinks = {1.0F};
+  const auto outcome = certify::laws::canonical_bits(engine, test);
+  BOOST_TEST((outcome.verdict == certify::Verdict::holds), outcome.sentence);
+}
+
+// The caller's DAZ must not take a subnormal cap for no cap, in the reference either.
+ON_EVERY_ENGINE(a_subnormal_cap_under_the_callers_modes) {
+  for (float cap : {0x1p-149F, 0x1p-127F}) {
+    certify::TestCase test = certify::generate(9, certify::Domain::finite, {40, 4'000});
+    test.softcap = cap;
+    const auto outcome = certify::environment_is_neutral(engine, test);
+    BOOST_TEST((outcome.verdict == certify::Verdict::holds), outcome.sentence);
+  }
 }
 
 ON_EVERY_ENGINE(the_default_scale) {

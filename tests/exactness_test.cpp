@@ -26,7 +26,7 @@ LAW(13, environment, 60, any, 100, 8'000)
 // Law 4, sink = one more column of value 0.
 LAW(4, sink_is_a_column, 100, finite, 80, 8'000)
 
-// Law 14, accuracy: within the proven bound of the real value.
+// Law 14, accuracy: within the bound of the real value.
 BOOST_AUTO_TEST_CASE_TEMPLATE(law_14_accuracy, Engine, tests::Engines) {
   const Engine engine;
   if (!tests::has(engine)) {

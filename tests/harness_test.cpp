@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "certify/certificate.hpp"
 #include "certify/checks.hpp"
 #include "certify/laws/atomic.hpp"
 #include "certify/laws/attention.hpp"
@@ -214,6 +215,51 @@ BOOST_AUTO_TEST_CASE(the_bound_alone_catches_a_dropped_softcap) {
     return certify::judge(test, answer.out, {}, tally);
   };
   BOOST_TEST(caught(by_bound, Domain::finite) > 20);
+}
+
+// Outside the hypotheses, and without a claim to canonical bits, an answer is not judged; that is never a pass.
+BOOST_AUTO_TEST_CASE(what_the_bound_does_not_cover_is_not_judged) {
+  TestCase test = certify::generate(3, Domain::finite, {20, 400});
+  test.alive.assign(test.alive.size(), 1);
+  test.upto = test.positions;
+  test.first = 0;
+  BOOST_REQUIRE(test.rows() > 0U);
+  test.q.assign(test.q.size(), INFINITY);
+  certify::Tally tally;
+  const std::vector<float> out(test.q.size(), 1.0F);
+  BOOST_TEST((certify::judge(test, out, {}, tally).verdict == Verdict::holds));
+  BOOST_TEST(tally.heads[certify::Judgement::not_judged] == test.heads());
+  BOOST_TEST(tally.heads[certify::Judgement::within_bound] == 0U);
+  BOOST_TEST(tally.numbers == 0U);
+
+  certify::Check check;
+  check.cases = 20;
+  check.verdict_if_held = certify::Judgement::within_bound;
+  check.generate = [&](std::size_t) { return test; };
+  check.run = [](std::size_t, const TestCase&) { return certify::not_exercised(); };
+  BOOST_TEST((certify::run(check, [] {}).verdict == certify::Judgement::not_judged));
+  certify::Certificate certificate;
+  certify::Section section;
+  section.has_outputs = true;
+  section.findings.push_back(certify::run(check, [] {}));
+  certificate.sections.push_back(section);
+  BOOST_TEST(!certificate.holds());
+  check.run = [](std::size_t index, const TestCase&) { return index < 15 ? certify::not_exercised() : certify::holds(); };
+  certificate.sections[0].findings[0] = certify::run(check, [] {});
+  BOOST_TEST(certificate.holds());
+  check.run = [](std::size_t index, const TestCase&) { return index < 19 ? certify::holds() : certify::violated("so"); };
+  certificate.sections[0].findings[0] = certify::run(check, [] {});
+  BOOST_TEST(!certificate.holds());
+}
+
+BOOST_AUTO_TEST_CASE(without_a_row_only_zero_passes) {
+  TestCase test = certify::generate(3, Domain::finite, {20, 400});
+  test.upto = 0;
+  certify::Tally tally;
+  std::vector<float> out(test.q.size(), 0.0F);
+  BOOST_TEST((certify::judge(test, out, {}, tally).verdict == Verdict::holds));
+  out.back() = -0.0F;
+  BOOST_TEST((certify::judge(test, out, {}, tally).verdict == Verdict::violated));
 }
 
 BOOST_AUTO_TEST_CASE(a_failing_case_shrinks_to_something_small) {

@@ -1,6 +1,6 @@
 // Every kernel of every ISA this machine has, against the canonical order restated plainly: std::fma, MPFR for exp and
-// tanh, one loop per sentence of optimized/kernels/kernels.hpp. Any bits, every size around a vector's, any alignment of 4
-// bytes, canaries around what a kernel may write.
+// tanh, one loop per sentence of optimized/kernels/kernels.hpp. Any bits, every size around a vector's, any alignment
+// of 4 bytes, canaries around what a kernel may write.
 #include <boost/test/unit_test.hpp>
 #include <mpfr.h>
 
@@ -35,7 +35,7 @@ float from_bits(std::uint64_t x) { return std::bit_cast<float>(static_cast<std::
 float canonical(float x) { return std::isnan(x) ? from_bits(canonical_nan) : x; }
 bool same(float a, float b) { return (std::isnan(a) && std::isnan(b)) || bits(a) == bits(b); }
 
-// --- The canonical order, plainly -------------------------------------------------------------------------------------
+// --- The canonical order, plainly ------------------------------------------------------------------------------------
 
 /// f(x) correctly rounded to binary32, subnormals included, a NaN canonical.
 float rounded(Function f, float x) {
@@ -81,13 +81,14 @@ std::vector<float> softmax(std::vector<float> s, std::size_t first_lane, const f
   return s;
 }
 
-// --- Data ---------------------------------------------------------------------------------------------------------------
+// --- Data ------------------------------------------------------------------------------------------------------------
 
 std::mt19937_64 random_bits{20240229};
 
 std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_bits() % n); }
 
-/// Ordinary numbers, or any bits, or the special ones; which mixture is drawn per array, so that not every result is NaN.
+/// Ordinary numbers, or any bits, or the special ones; which mixture is drawn per array, so that not every result is
+/// NaN.
 struct Mixture {
   std::size_t any_in_8 = below(3) == 0 ? below(8) : 0;
   std::size_t special_in_16 = below(2) == 0 ? below(6) : 0;
@@ -131,7 +132,8 @@ void check_row(Guarded& row, const std::vector<float>& truth, bool nan_is_canoni
   for (std::size_t i = 0; i < truth.size(); ++i) {
     const float found = row.view()[i];
     if (nan_is_canonical ? bits(found) == bits(truth[i]) : same(found, truth[i])) continue;
-    BOOST_ERROR(what << "[" << i << "] of " << truth.size() << ": " << std::hex << bits(found) << ", not " << bits(truth[i]));
+    BOOST_ERROR(what << "[" << i << "] of " << truth.size() << ": " << std::hex << bits(found) << ", not "
+                     << bits(truth[i]));
     return;
   }
 }
@@ -147,15 +149,16 @@ void on_every_isa(F f) {
   }
 }
 
-const std::size_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 20, 23, 24, 25, 31, 32, 33, 40, 48, 63, 64, 65, 80, 100, 128, 129};
+const std::size_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  9,  12, 15, 16, 17,  20,  23,
+                             24, 25, 31, 32, 33, 40, 48, 63, 64, 65, 80, 100, 128, 129};
 std::size_t any_size() { return sizes[below(std::size(sizes))]; }
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(kernels)
 
-// weighted_sum of one row is one fma an element: 256 × 256 triples a call. Small significands and addends near the product
-// make ties and cancellations frequent.
+// weighted_sum of one row is one fma an element: 256 × 256 triples a call. Small significands and addends near the
+// product make ties and cancellations frequent.
 BOOST_AUTO_TEST_CASE(fma_is_rounded_once) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 60; ++round) {
@@ -178,6 +181,36 @@ BOOST_AUTO_TEST_CASE(fma_is_rounded_once) {
       kernel.weighted_sum(p.data(), 256, 1, v.data(), 1, 256, out.data());
       check_row(out, truth, false, "fma");
     }
+  });
+}
+
+// Sums below 2^-126 that need more than 53 bits: 2^-75 (1 + k 2^-23) times 2^-75 (1 − k 2^-23) lies a hair below half
+// of the smallest subnormal, and binary64 takes the sum with any larger subnormal for a tie.
+BOOST_AUTO_TEST_CASE(fma_is_rounded_once_to_subnormals) {
+  on_every_isa([](const Table& kernel) {
+    for (std::uint32_t c = 0; c < 4096; ++c)
+      for (const float k : {1.0F, 2.0F, 3.0F, -5.0F}) {
+        const float a = 0x1p-75F * (1 + k * 0x1p-23F), b = 0x1p-75F * (1 - k * 0x1p-23F);
+        for (const float addend :
+             {from_bits(c), from_bits(0x80000000 | c), from_bits(c * 1999), from_bits(0x7FFFFF - c)}) {
+          float sum = addend;
+          kernel.weighted_sum(&a, 1, 1, &b, 1, 1, &sum);
+          BOOST_REQUIRE_EQUAL(bits(sum), bits(std::fma(a, b, addend)));
+        }
+      }
+  });
+}
+
+// Products that underflow to −0 leave −0 in every lane. A lane past the row's end must keep it: fma(0, 0, −0) is +0,
+// and would show in the fold.
+BOOST_AUTO_TEST_CASE(lanes_past_the_end_keep_their_sign) {
+  on_every_isa([](const Table& kernel) {
+    for (const std::size_t head_dim : sizes)
+      for (const std::size_t heads : {1U, 2U, 3U, 4U, 5U}) {
+        Guarded q(heads * head_dim, -1e-30F), k(11 * head_dim, 1e-30F), out(heads * 11);
+        kernel.scores(q.data(), heads, k.data(), 11, head_dim, 1, out.data(), 11);
+        check_row(out, std::vector<float>(heads * 11, dot(q.data(), k.data(), head_dim)), false, "score");
+      }
   });
 }
 
@@ -217,7 +250,8 @@ BOOST_AUTO_TEST_CASE(softmax_keeps_lanes_by_row_index) {
     for (int round = 0; round < 2000; ++round) {
       Guarded row(any_size(), Mixture{});
       if (round % 2 == 0)  // scores as models have them, some far below the maximum: subnormal and zero weights
-        for (float& s : row.view()) s = static_cast<float>(static_cast<int>(below(1 << 20))) * (round % 4 == 0 ? 0x1p-17F : -0x1p-13F);
+        for (float& s : row.view())
+          s = static_cast<float>(static_cast<int>(below(1 << 20))) * (round % 4 == 0 ? 0x1p-17F : -0x1p-13F);
       const float sink = below(3) == 0 ? row.view()[0] : Mixture{}();
       const float* with = below(2) == 0 ? &sink : nullptr;
       const std::size_t first_lane = below(16);
@@ -277,7 +311,8 @@ BOOST_AUTO_TEST_CASE(weighted_sum_skips_rows_of_probability_zero) {
 BOOST_AUTO_TEST_CASE(additions_and_canonical_nan) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 2000; ++round) {
-      const std::size_t n = any_size(), shift = round % 2 == 0 ? n + 1 : below(n + 1);  // odd rounds: row begins inside acc
+      const std::size_t n = any_size(),
+                        shift = round % 2 == 0 ? n + 1 : below(n + 1);  // odd rounds: row begins inside acc
       Guarded memory(2 * n + 1, Mixture{});
       const float* row = memory.data() + shift;
       std::vector<float> truth = memory.copy();
@@ -298,9 +333,14 @@ BOOST_AUTO_TEST_CASE(exp_and_tanh_are_correctly_rounded) {
   std::vector<float> arguments;
   for (std::uint32_t exponent = 0; exponent < 256; ++exponent)
     for (const std::uint32_t fraction : {0U, 1U, 2U, 0x3FFFFFU, 0x400000U, 0x7FFFFEU, 0x7FFFFFU})
-      for (const std::uint32_t sign : {0U, 0x80000000U}) arguments.push_back(from_bits(sign | exponent << 23 | fraction));
-  for (const float edge : {88.72283F, -87.33654F, -103.97208F, -103.2789F, 9.0109F, 0.25F, 10.0F, 89.0F, -104.0F, 0x1p-13F})
+      for (const std::uint32_t sign : {0U, 0x80000000U})
+        arguments.push_back(from_bits(sign | exponent << 23 | fraction));
+  for (const float edge :
+       {88.72283F, -87.33654F, -103.97208F, -103.2789F, 9.0109F, 0.25F, 10.0F, 89.0F, -104.0F, 0x1p-13F})
     for (std::uint32_t i = 0; i < 200; ++i) arguments.push_back(from_bits(bits(edge) + i - 100));
+  // The only two of all 2^32 on which the kernels' binary64 evaluation of exp, rounded without their test, would be
+  // wrong.
+  for (const std::uint32_t hard : {0x4283070FU, 0xBF81EADFU}) arguments.push_back(from_bits(hard));
   for (int i = 0; i < 100000; ++i) arguments.push_back(from_bits(random_bits()));
   for (int i = 0; i < 100000; ++i)  // where the functions are neither constant nor the identity
     arguments.push_back(from_bits((random_bits() & 0x807FFFFF) | static_cast<std::uint32_t>(100 + below(34)) << 23));
@@ -323,7 +363,8 @@ BOOST_AUTO_TEST_CASE(exp_and_tanh_are_correctly_rounded) {
       check_row(row, {exp_truth.end() - static_cast<std::ptrdiff_t>(n), exp_truth.end()}, true, "exp");
     }
   });
-  for (std::size_t i = 0; i < arguments.size(); i += 7) {  // the slow path is right everywhere, not only where it is taken
+  for (std::size_t i = 0; i < arguments.size();
+       i += 7) {  // the slow path is right everywhere, not only where it is taken
     BOOST_REQUIRE_EQUAL(bits(exp_slow(arguments[i])), bits(exp_truth[i]));
     BOOST_REQUIRE_EQUAL(bits(tanh_slow(arguments[i])), bits(tanh_truth[i]));
     BOOST_REQUIRE_EQUAL(bits(kvcert::optimized::exp_correctly_rounded(arguments[i])), bits(exp_truth[i]));

@@ -1,5 +1,6 @@
-// What is particular to the optimized cache, beyond the laws that it shares with the reference: the caller's floating-point
-// environment, allocation, threads, dispatch, its own memory as an argument, sizes that nothing can hold.
+// What is particular to the optimized cache, beyond the laws that it shares with the reference: the caller's
+// floating-point environment, allocation, threads, dispatch, its own memory as an argument, sizes that nothing can
+// hold.
 #include <boost/test/unit_test.hpp>
 #include <mpfr.h>
 
@@ -24,8 +25,8 @@
 #include <immintrin.h>
 #endif
 
-// Counted allocation. A sanitizer's own allocator is worth more, so it stays there. Not inlined: the compiler would see malloc
-// meet delete, and warn.
+// Counted allocation. A sanitizer's own allocator is worth more, so it stays there. Not inlined: the compiler would see
+// malloc meet delete, and warn.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KVCERT_COUNTS_ALLOCATIONS 0
 #elif defined(__has_feature)
@@ -86,14 +87,17 @@ LayerKvCache layer_with(Geometry geometry, Isa isa, std::size_t rows, std::uint3
   return layer;
 }
 
-/// A query that takes every branch: fan-out 5, window, softcap, sinks with a subnormal, tiny numbers that a flush would kill.
+/// A query that takes every branch: fan-out 5, window, softcap, sinks with a subnormal, tiny numbers that a flush would
+/// kill.
 struct Asked {
   std::vector<float> q = numbers(5 * 24, 7);
   std::vector<float> sinks{0.5F, -3.0F, 1e-40F, -std::numeric_limits<float>::infinity(), 2.0F};
   std::vector<float> out = std::vector<float>(5 * 24);
   std::vector<float> acc = std::vector<float>(100, 1e-41F);
 
-  Query query() const { return {.q_group = q, .kv_head = 1, .scale = 0.3F, .first = 5, .softcap = 20.0F, .sinks = sinks}; }
+  Query query() const {
+    return {.q_group = q, .kv_head = 1, .scale = 0.3F, .first = 5, .softcap = 20.0F, .sinks = sinks};
+  }
   std::vector<std::uint32_t> ask(const LayerKvCache& layer) {
     std::ranges::fill(acc, 1e-41F);
     BOOST_REQUIRE(layer.attend_group(query(), out, acc).has_value());
@@ -143,7 +147,8 @@ BOOST_AUTO_TEST_CASE(the_callers_float_environment_has_no_say_and_comes_back) {
     const auto truth = Asked().ask(layer);
     const std::vector<float> ones(50, 1e-41F);
     const unsigned standard = _mm_getcsr();
-    for (const unsigned mode : {0x8040U, 0x2000U, 0x4000U, 0x6000U, 0xE040U, 0x003FU}) {  // FTZ+DAZ, down, up, zero, sticky flags
+    for (const unsigned mode :
+         {0x8040U, 0x2000U, 0x4000U, 0x6000U, 0xE040U, 0x003FU}) {  // FTZ+DAZ, down, up, zero, sticky flags
       Asked asked;
       LayerKvCache copy = layer;
       const float tiny_cap = std::bit_cast<float>(std::uint32_t{1});
@@ -238,14 +243,18 @@ BOOST_AUTO_TEST_CASE(inputs_may_be_views_of_the_layer_while_it_grows) {
     BOOST_REQUIRE(layer.append_chunk(keys.first(n * 6), values.first(n * 6), n, *layer.alive()).has_value());
     for (std::size_t p = 0; p < n; ++p)
       for (std::size_t h = 0; h < 2; ++h) {
-        BOOST_TEST(bits(layer.head_keys(h)->subspan((before + p) * 3, 3)) == bits(std::span(k).subspan((p * 2 + h) * 3, 3)));
-        BOOST_TEST(bits(layer.head_values(h)->subspan((before + p) * 3, 3)) == bits(std::span(v).subspan((p * 2 + h) * 3, 3)));
+        BOOST_TEST(bits(layer.head_keys(h)->subspan((before + p) * 3, 3)) ==
+                   bits(std::span(k).subspan((p * 2 + h) * 3, 3)));
+        BOOST_TEST(bits(layer.head_values(h)->subspan((before + p) * 3, 3)) ==
+                   bits(std::span(v).subspan((p * 2 + h) * 3, 3)));
       }
   }
   const std::vector<float> mass = numbers(layer.seq_len(), 5);
   BOOST_REQUIRE(layer.accumulate_imp(mass).has_value());
   const std::size_t positions = layer.importance().size() / 6;
-  BOOST_REQUIRE(layer.append_chunk(layer.importance().first(positions * 6), layer.importance().first(positions * 6), positions).has_value());
+  BOOST_REQUIRE(
+      layer.append_chunk(layer.importance().first(positions * 6), layer.importance().first(positions * 6), positions)
+          .has_value());
   BOOST_TEST(bits(layer.head_keys(0)->last(3)) == bits(std::span(mass).subspan((positions * 2 - 2) * 3, 3)));
   BOOST_REQUIRE(layer.accumulate_imp(layer.importance()).has_value());
   BOOST_TEST(layer.importance()[0] == 2 * mass[0]);
@@ -256,8 +265,11 @@ BOOST_AUTO_TEST_CASE(inputs_may_be_views_of_the_layer_while_it_grows) {
   const auto before = bits(*layer.head_keys(0));
   std::vector<float> out(3);
   const auto refused = [&](std::span<const float> output, std::span<const float> acc, std::span<const float> q) {
-    const auto writable = [](std::span<const float> s) { return std::span<float>(const_cast<float*>(s.data()), s.size()); };
-    return layer.attend_group({.q_group = q}, writable(output), writable(acc)).error().code == ErrorCode::invalid_argument;
+    const auto writable = [](std::span<const float> s) {
+      return std::span<float>(const_cast<float*>(s.data()), s.size());
+    };
+    return layer.attend_group({.q_group = q}, writable(output), writable(acc)).error().code ==
+           ErrorCode::invalid_argument;
   };
   const std::vector<float> q = numbers(6, 8);
   const auto first = std::span(q).first(3);
@@ -308,7 +320,8 @@ BOOST_AUTO_TEST_CASE(default_scale_is_rounded_twice_and_no_more) {
   std::mt19937_64 random(11);
   for (std::uint64_t i = 1; i < 200000; ++i) {
     std::uint64_t n = i < 100000 ? i : random() >> (i % 64);
-    if (i % 8 == 7) n = (n & 0x7FFFFFFF) * (n & 0x7FFFFFFF) + i % 3 - 1;  // next to squares: ties and near ties of the root
+    if (i % 8 == 7)
+      n = (n & 0x7FFFFFFF) * (n & 0x7FFFFFFF) + i % 3 - 1;  // next to squares: ties and near ties of the root
     if (n == 0) continue;
     mpfr_t exact;
     mpfr_init2(exact, 64);
@@ -328,7 +341,9 @@ BOOST_AUTO_TEST_CASE(binary16_conversions) {
   for (std::uint32_t half = 0; half < 0x10000; ++half)
     BOOST_REQUIRE_EQUAL(optimized::to_binary16(optimized::from_binary16(static_cast<std::uint16_t>(half))), half);
   for (std::uint32_t half = 0; half < 0x7BFF; ++half) {
-    const auto value = [](std::uint32_t h) { return std::bit_cast<float>(optimized::from_binary16(static_cast<std::uint16_t>(h))); };
+    const auto value = [](std::uint32_t h) {
+      return std::bit_cast<float>(optimized::from_binary16(static_cast<std::uint16_t>(h)));
+    };
     const float low = value(half), high = value(half + 1);
     const std::uint32_t middle = std::bit_cast<std::uint32_t>(low + (high - low) / 2);  // exact
     BOOST_REQUIRE_EQUAL(optimized::to_binary16(middle - 1), half);

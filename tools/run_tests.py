@@ -18,8 +18,8 @@ import xml.etree.ElementTree as ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Boost's log, one event a line.
-EVENT = re.compile(r'.*(Entering|Leaving) test (suite|case|module) "(.*?)"(?:; testing time: (\d+)us)?')
+# Boost's log, one event a line. A time that is a whole number of milliseconds is printed as such.
+EVENT = re.compile(r'.*(Entering|Leaving) test (suite|case|module) "(.*?)"(?:; testing time: (\d+)(us|ms))?')
 # RapidCheck's way to run a failing property again, as it or the suite prints it, and the seed it always names.
 REPRODUCE = re.compile(r'RC_PARAMS="?([^"\n]+)"?')
 SEED = re.compile(r"Using configuration: .*\b(seed=\d+)")
@@ -64,7 +64,7 @@ class Progress:
             if line and not unasked:
                 say(("\r\033[K" if self.tty else "") + line)
             return
-        verb, kind, name, microseconds = event.groups()
+        verb, kind, name, time_taken, unit = event.groups()
         if kind == "case" and verb == "Entering":
             self.case = self.path(name)
             if self.tty:
@@ -73,7 +73,7 @@ class Progress:
             self.finished.append(self.case)
             self.case = None
             self.cases_here += 1
-            self.microseconds_here += int(microseconds or 0)
+            self.microseconds_here += int(time_taken or 0) * (1000 if unit == "ms" else 1)
         elif kind == "suite":
             self.show_suite()
             if verb == "Entering":
@@ -159,6 +159,7 @@ def checks(build: pathlib.Path) -> dict[str, list]:
     return {
         "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
+        "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],

@@ -127,6 +127,12 @@ Outcome atomic(const Engine& engine, const TestCase& test) {
   }));
   check(query_refusal("an accumulator over the query", ErrorCode::invalid_argument,
                       [&](Q q, S, S a) { q.q_group = std::span<const float>(out).first(size), a = std::span(out); }));
+  const std::size_t n = test.heads();
+  check(query_refusal("an output over the sinks", ErrorCode::invalid_argument,
+                      [&](Q q, S o, S) { q.sinks = std::span<const float>(o).last(n); }));
+  check(query_refusal("an accumulator over the sinks", ErrorCode::invalid_argument, [&](Q q, S, S a) {
+    q.sinks = std::span<const float>(one_sink_more).first(n), a = std::span(one_sink_more).subspan(n - 1, 2);
+  }));
   if (test.positions > 0) {
     // A view is read-only, but nothing stops a caller from casting; the cache has to notice.
     const auto writable = [](std::span<const float> view) { return std::span(const_cast<float*>(view.data()), view.size()); };
@@ -136,6 +142,11 @@ Outcome atomic(const Engine& engine, const TestCase& test) {
     check(refusal(layer, "an accumulator over the layer's sinks", ErrorCode::invalid_argument, [&](Cache& c) {
       return c.attend_group(test.query(), std::span(out).first(size), writable(c.sinks()));
     }));
+    if (!layer.linear_state().empty()) {
+      check(refusal(layer, "an accumulator over the layer's recurrent vector", ErrorCode::invalid_argument, [&](Cache& c) {
+        return c.attend_group(test.query(), std::span(out).first(size), writable(c.linear_state()));
+      }));
+    }
     const auto rows = layer.v_heads()[test.kv_head].size();
     if (rows > 0) {
       check(refusal(layer, "an accumulator over the layer's values", ErrorCode::invalid_argument, [&](Cache& c) {

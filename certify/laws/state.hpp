@@ -9,11 +9,27 @@
 
 namespace kvcert::certify::laws {
 
-/// A layer with importance, sinks and configuration that are not the defaults, so that losing any of them shows.
+/// Gives an empty layer a recurrent vector, which in a full layer only a record can bring.
+template <class Cache>
+void bring_recurrent_vector(Cache& layer, Random& random) {
+  auto record = must(layer.export_wire(WireFormat::f32), "export_wire");
+  const std::size_t floats = random.between(1, 5);
+  record[wire::header_bytes + 16] = static_cast<std::uint8_t>(floats);  // linear_len
+  const auto body = record.begin() + wire::header_bytes + 24;
+  std::vector<std::uint8_t> vector(4 * floats);
+  for (auto& byte : vector) byte = static_cast<std::uint8_t>(random.bits());
+  record.insert(body, vector.begin(), vector.end());
+  must(layer.import_wire(record), "import_wire of an empty layer with a recurrent vector");
+}
+
+/// A layer with importance, sinks and configuration that are not the defaults, and in half of the cases a recurrent
+/// vector, so that losing any of them shows.
 template <class Engine>
 typename Engine::Cache lived_in_layer(const Engine& engine, const TestCase& test) {
-  auto layer = filled_layer(engine, test);
   Random random(test.salt + 1);
+  auto layer = empty_layer(engine, test);
+  if (random.chance(1, 2)) bring_recurrent_vector(layer, random);
+  must(layer.append_chunk(test.k, test.v, test.positions, test.alive), "append_chunk");
   std::vector<float> mass(test.positions);
   for (float& x : mass) x = random.chance(1, 30) ? random.any_bits() : random.normal();
   must(layer.accumulate_imp(mass), "accumulate_imp");

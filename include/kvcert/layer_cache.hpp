@@ -132,8 +132,8 @@ concept KeepsO1 = std::copyable<typename C::O1Group> &&
       { saved.view() } -> std::same_as<std::optional<O1GroupView>>;  // nullopt if exact-only
     };
 
-/// A model of this concept is a copyable value; a copy is independent of its original. (Copying throws std::bad_alloc
-/// as containers do; snapshot() reports out_of_memory instead.)
+/// A model of this concept is a copyable value; a copy is independent of its original. (Copying, k_heads() and v_heads()
+/// throw std::bad_alloc as containers do, having no Result; snapshot() reports out_of_memory instead.)
 template <class C>
 concept LayerCache = StoresInt8<C> && HandlesChunks<C> && KeepsRecurrence<C> && KeepsRing<C> && KeepsO1<C> && std::copyable<C> && std::copyable<typename C::Snapshot> &&
     requires(C cache, const C layer, const typename C::Snapshot saved, const Geometry geometry, const Query query,
@@ -229,7 +229,8 @@ concept LayerCache = StoresInt8<C> && HandlesChunks<C> && KeepsRecurrence<C> && 
       /// unversioned body. Weights and configuration stay. Errors: every decoding code of this layer's kind.
       { cache.import_wire(bytes) } -> std::same_as<Result<void>>;
       /// Bytes of the kind-full record of a layer with these sizes: (geometry, seq_len, live heads, recurrent floats,
-      /// format). A pure function: nothing is allocated. Errors: length_overflow, by the first field in record order.
+      /// format); live heads above KVH count as KVH. A pure function. Errors: length_overflow, by the first field in record
+      /// order; invalid_argument (a total over 2^63 − 1).
       { C::wire_bytes(geometry, std::uint64_t{}, n, std::uint64_t{}, format) } -> std::same_as<Result<std::uint64_t>>;
     };
 

@@ -1,7 +1,7 @@
 // AVX2 and FMA kernels: 8 lanes a register, so two registers hold the 16 lanes of the canonical order.
 //
-// Compiled with -mavx2 -mfma: everything here has internal linkage, and nothing inline comes from elsewhere (kernels.hpp
-// says why). avx2_elementary.hpp is a part of this unit and of no other.
+// Compiled with -mavx2 -mfma: everything here has internal linkage, and nothing inline comes from elsewhere
+// (kernels.hpp says why). avx2_elementary.hpp is a part of this unit and of no other.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -43,12 +43,12 @@ inline __m256 held(__m256 x) {
   return x;
 }
 
-// --- Scores -------------------------------------------------------------------------------------------------------------
+// --- Scores ----------------------------------------------------------------------------------------------------------
 
 /// Eight of the 16 lanes for R rows × H heads: over the j of each lane, ascending, fma(q_j, k_j, lane). The lanes are
 /// those at `half` (0 or 8) of every 16 elements. R · H ≥ 8 sums hide the latency of fma; 12 are the
-/// most that fit beside R registers of rows and one of q. The first half stores its lanes, the second adds its own to them (lane i += lane
-/// i + 8).
+/// most that fit beside R registers of rows and one of q. The first half stores its lanes, the second adds its own to
+/// them (lane i += lane i + 8).
 template <int R, int H>
 inline void score_half(const float* const* k, const float* q, std::size_t head_dim, std::size_t half,
                        __m256 (*sum)[tile_rows], std::size_t first_row) {
@@ -141,16 +141,17 @@ void scores(const float* q, std::size_t heads, const float* k, std::size_t rows,
   }
 }
 
-// --- Weighted sum -------------------------------------------------------------------------------------------------------
+// --- Weighted sum ----------------------------------------------------------------------------------------------------
 
-/// W registers of dimensions for H heads, over a block of rows: sums stay in registers. `some_zero` rows are skipped head
-/// by head. The sums are at out + h · head_dim, the weights at p + h · stride, both already moved to this strip and block.
+/// W registers of dimensions for H heads, over a block of rows: sums stay in registers. `some_zero` rows are skipped
+/// head by head. The sums are at out + h · head_dim, the weights at p + h · stride, both already moved to this strip
+/// and block.
 template <int H, int W, bool some_zero>
 inline void sum_strip(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
                       float* out, std::size_t ahead) {
   __m256 sum[H][W];
-  KVCERT_UNROLL for (int h = 0; h < H; ++h)
-    KVCERT_UNROLL for (int w = 0; w < W; ++w) sum[h][w] = _mm256_loadu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8);
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) KVCERT_UNROLL for (int w = 0; w < W; ++w)
+      sum[h][w] = _mm256_loadu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8);
   for (std::size_t r = 0; r < rows; ++r) {
     const float* row = v + r * head_dim;
     prefetch(row, ahead);
@@ -163,8 +164,8 @@ inline void sum_strip(const float* p, std::size_t stride, const float* v, std::s
       KVCERT_UNROLL for (int w = 0; w < W; ++w) sum[h][w] = _mm256_fmadd_ps(all, value[w], sum[h][w]);
     }
   }
-  KVCERT_UNROLL for (int h = 0; h < H; ++h)
-    KVCERT_UNROLL for (int w = 0; w < W; ++w) _mm256_storeu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8, sum[h][w]);
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) KVCERT_UNROLL for (int w = 0; w < W; ++w)
+      _mm256_storeu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8, sum[h][w]);
 }
 
 /// The last 1 … 8 dimensions of a row; lanes past its end are neither read nor written.
@@ -190,7 +191,8 @@ inline bool any_zero(const float* p, std::size_t heads, std::size_t stride, std:
 }
 
 template <int H, int W>
-inline void sum_block(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim, float* out) {
+inline void sum_block(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
+                      float* out) {
   const bool some_zero = any_zero(p, H, stride, rows);
   const std::size_t ahead = block_rows * head_dim * sizeof(float);
   std::size_t d = 0;
@@ -222,7 +224,7 @@ void weighted_sum(const float* p, std::size_t heads, std::size_t stride, const f
   }
 }
 
-// --- Rows ---------------------------------------------------------------------------------------------------------------
+// --- Rows ------------------------------------------------------------------------------------------------------------
 
 /// out[i] = f(in[i]), 8 at a time; the rest goes through a register filled up with zeros. in may be out.
 template <class F>
@@ -248,8 +250,8 @@ inline float fold(__m256 low, __m256 high) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-/// Up to 16 elements that do not fill their lanes, lane … lane + n − 1: exponentials into row and the lanes' sums. A lane
-/// without an element gets + 0, which changes no sum of numbers ≥ +0.
+/// Up to 16 elements that do not fill their lanes, lane … lane + n − 1: exponentials into row and the lanes' sums. A
+/// lane without an element gets + 0, which changes no sum of numbers ≥ +0.
 inline void exp_partial(float* row, std::size_t lane, std::size_t n, __m256 maximum, __m256& low, __m256& high) {
   alignas(32) float x[lanes] = {};
   alignas(32) float e[lanes];

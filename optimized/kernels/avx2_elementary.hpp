@@ -1,7 +1,7 @@
 // exp and tanh on 8 lanes: a part of avx2.cpp, included nowhere else, with internal linkage throughout.
 //
-// The evaluation is that of scalar.cpp with fma where it multiplies and adds. An fma rounds once where two operations round
-// twice, so the error bounds derived there hold here with the same constants.
+// The evaluation is that of scalar.cpp with fma where it multiplies and adds. An fma rounds once where two operations
+// round twice, so the error bounds derived there hold here with the same constants.
 #pragma once
 
 #include <immintrin.h>

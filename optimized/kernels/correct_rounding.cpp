@@ -72,8 +72,8 @@ struct Scaled {
 ///     k ≠ 0, x is a multiple of 2^-25 and k·L1 of 2^-32, both below 2^8: x − k·L1 is exact, k·L2 too, k·L3 is off by
 ///     less than 2^-57 · 2^-53. So r = x − k·ln 2 is off by less than 2^-109.
 ///   * |r| ≤ 0.3466: the series ends after r^24/24!, the rest is below 0.3466^25 / 25! · 1.42 < 2^-121.
-///   * Horner, p = 1 + r·p/n for n = 24 … 1: each step adds at most 3 · 2^-102 · |r·p/n| + 2^-102, of which the next step
-///     keeps a factor |r|/n: 2^-99 in all, on a result of at least 0.7.
+///   * Horner, p = 1 + r·p/n for n = 24 … 1: each step adds at most 3 · 2^-102 · |r·p/n| + 2^-102, of which the next
+///     step keeps a factor |r|/n: 2^-99 in all, on a result of at least 0.7.
 Scaled exp_double_double(double x) {
   constexpr double log2_e = 0x1.71547652b82fep+0;
   constexpr double L1 = 0x1.62e42feep-1, L2 = 0x1.a39ef356p-33, L3 = 0x1.93c7673007e5fp-65;
@@ -87,8 +87,8 @@ Scaled exp_double_double(double x) {
 }
 
 /// high + low > 0, rounded once to binary32 after scaling by 2^exponent. high is first rounded to odd, which remembers
-/// in its last bit that something follows; then one rounding to far fewer bits is the right one (Boldo, Melquiond 2008),
-/// subnormal and overflowing results included. The scaling is exact: results lie between 2^-151 and 2^129.
+/// in its last bit that something follows; then one rounding to far fewer bits is the right one (Boldo, Melquiond
+/// 2008), subnormal and overflowing results included. The scaling is exact: results lie between 2^-151 and 2^129.
 float round_once(DoubleDouble value, int exponent) {
   std::uint64_t bits = std::bit_cast<std::uint64_t>(value.high);
   if (value.low > 0) bits |= 1;

@@ -79,8 +79,8 @@ struct Run {
 };
 
 /// truth[i] for lo < i < hi, given both ends. Every argument that is not strictly inside a run is given to MPFR.
-void settle(Truth& f, std::uint32_t base, std::uint32_t* truth, std::uint64_t lo, std::uint64_t hi, std::uint64_t& in_runs,
-            std::vector<Run>& runs) {
+void settle(Truth& f, std::uint32_t base, std::uint32_t* truth, std::uint64_t lo, std::uint64_t hi,
+            std::uint64_t& in_runs, std::vector<Run>& runs) {
   if (hi - lo < 2) return;
   if (truth[lo] == truth[hi]) {
     std::fill(truth + lo + 1, truth + hi, truth[lo]);
@@ -153,7 +153,8 @@ class Check {
   }
 
   /// Every ISA's kernel on every argument of the chunk.
-  void compare(std::uint32_t base, const std::vector<std::uint32_t>& truth, std::vector<float>& in, std::vector<float>& out) {
+  void compare(std::uint32_t base, const std::vector<std::uint32_t>& truth, std::vector<float>& in,
+               std::vector<float>& out) {
     for (std::uint64_t i = 0; i < chunk_size; ++i) in[i] = std::bit_cast<float>(static_cast<std::uint32_t>(base + i));
     for (std::size_t isa = 0; isa < isas_.size(); ++isa) {
       (kvcert::optimized::kernel_table(isas_[isa])->*function_.kernel)(in.data(), out.data(), chunk_size);
@@ -162,8 +163,8 @@ class Check {
   }
 
   void fill_truth(Truth& f, std::uint32_t base, std::vector<std::uint32_t>& truth, ChunkResult& result) {
-    // Infinity is the last argument before the NaNs, in a chunk of its own making: bits 0x7F800000 are a multiple of the
-    // chunk's size. NaNs are not ordered; each is given to MPFR as what it is, one value for all of them.
+    // Infinity is the last argument before the NaNs, in a chunk of its own making: bits 0x7F800000 are a multiple of
+    // the chunk's size. NaNs are not ordered; each is given to MPFR as what it is, one value for all of them.
     const std::uint32_t magnitude = base & 0x7FFFFFFF;
     const std::uint64_t n = chunk_size;
     truth[0] = f(base);
@@ -175,13 +176,15 @@ class Check {
     settle(f, base, truth.data(), 0, n - 1, result.in_runs, result.runs);
   }
 
-  void complain(std::size_t isa, std::uint32_t base, const std::vector<float>& out, const std::vector<std::uint32_t>& truth) {
+  void complain(std::size_t isa, std::uint32_t base, const std::vector<float>& out,
+                const std::vector<std::uint32_t>& truth) {
     const std::lock_guard lock(mutex_);
     for (std::uint32_t i = 0; i < chunk_size; ++i) {
       const auto found = std::bit_cast<std::uint32_t>(out[i]);
       if (found == truth[i]) continue;
       if (wrong_[isa]++ < 10)
-        std::printf("\nwrong  %s  %s(%08x) = %08x, MPFR says %08x\n", name(isas_[isa]).data(), function_.name, base + i, found, truth[i]);
+        std::printf("\nwrong  %s  %s(%08x) = %08x, MPFR says %08x\n", name(isas_[isa]).data(), function_.name, base + i,
+                    found, truth[i]);
     }
   }
 
@@ -255,7 +258,9 @@ int main(int argc, char** argv) {
       part = a;
       parts = b;
     } else {
-      std::fprintf(stderr, "usage: kvcert_exhaustive [exp|tanh] [--part I/N]   (I from 0; a part is a slice of all arguments)\n");
+      std::fprintf(
+          stderr,
+          "usage: kvcert_exhaustive [exp|tanh] [--part I/N]   (I from 0; a part is a slice of all arguments)\n");
       return 2;
     }
   }
@@ -266,7 +271,9 @@ int main(int argc, char** argv) {
     Check check(function, all * part / parts, all * (part + 1) / parts);
     for (const bool ok : check.run()) ++(ok ? passed : failed);
   }
-  if (parts != 1) std::printf("only part %llu of %llu of all arguments\n", static_cast<unsigned long long>(part), static_cast<unsigned long long>(parts));
+  if (parts != 1)
+    std::printf("only part %llu of %llu of all arguments\n", static_cast<unsigned long long>(part),
+                static_cast<unsigned long long>(parts));
   std::printf("%d passed, %d failed\n", passed, failed);
   return failed == 0 ? 0 : 1;
 }
