@@ -180,7 +180,8 @@ Move materialize(const Step& step, const Setting& setting, const Situation& at) 
   const auto [kv_heads, dim] = setting.geometry;
   const std::size_t row = kv_heads * dim;
   const std::size_t group = setting.fan_out * dim;
-  const auto T = static_cast<std::size_t>(at.seq_len);
+  // A linear layer may have counted to 2^63; arguments stay small.
+  const auto T = static_cast<std::size_t>(std::min<std::uint64_t>(at.seq_len, 4096));
   move.kv_head = random.below(kv_heads);
   move.heads = kv_heads * setting.fan_out;
   move.scale = scale(random);

@@ -20,8 +20,10 @@ struct Exported {
   std::vector<std::uint8_t> bytes;
   std::optional<Error> error;
   friend bool operator==(const Exported& a, const Exported& b) {
-    return a.bytes == b.bytes && a.error.has_value() == b.error.has_value() &&
-           (!a.error || same_verdict(*a.error, *b.error));
+    if (a.bytes != b.bytes || a.error.has_value() != b.error.has_value()) return false;
+    if (!a.error) return true;
+    // The wire fixes the values of its own errors; those of a cache call are for reading.
+    return a.error->code == ErrorCode::not_describable ? a.error->code == b.error->code : same_verdict(*a.error, *b.error);
   }
 };
 

@@ -130,8 +130,10 @@ std::vector<std::span<const float>> LayerKvCache::v_heads() const {
 
 Result<void> LayerKvCache::check_head(std::size_t kv_head) const {
   if (kv_head < geometry_.num_kv_heads) return {};
-  return failure(ErrorCode::head_out_of_range, geometry_.num_kv_heads, kv_head,
-                 "KV head " + std::to_string(kv_head) + " of " + std::to_string(geometry_.num_kv_heads));
+  return catching_memory([&]() -> Result<void> {  // the sentence may need memory that is not there
+    return failure(ErrorCode::head_out_of_range, geometry_.num_kv_heads, kv_head,
+                   "KV head " + std::to_string(kv_head) + " of " + std::to_string(geometry_.num_kv_heads));
+  });
 }
 
 Result<std::span<const float>> LayerKvCache::head_keys(std::size_t kv_head) const {

@@ -48,6 +48,11 @@ Result<void> LayerKvCache::truncate_last(std::size_t n) {
     }
 
     state_.linear_scratch.reset();  // the recurrent vector itself has no positions and stays
+    if (state() == collecting) {  // a trace that ran ahead of the rows is cut to them, also when no row is taken back
+      O1Overlay& o1 = state_.o1;
+      if (o1_trace_positions() > kept) keep_first(o1.trace, o1_trace_positions(), kept);
+      if (o1.trace.empty()) o1.query_heads = 0;
+    }
     if (taken == 0) return {};
     if (state_.ring) state_.ring->take_back(state_.seq_len, taken);
     for (HeadRows& head : state_.heads) {  // a dead head's vectors are empty and stay so
@@ -58,9 +63,6 @@ Result<void> LayerKvCache::truncate_last(std::size_t n) {
       }
     }
     keep_first(state_.importance, rows, kept);
-    O1Overlay& o1 = state_.o1;
-    if (o1_trace_positions() > kept) keep_first(o1.trace, o1_trace_positions(), kept);
-    if (o1.trace.empty()) o1.query_heads = 0;
     state_.seq_len = kept;  // at 0 the flags mean nothing
     return {};
   });

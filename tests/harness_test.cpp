@@ -49,7 +49,9 @@ class Broken : public optimized::LayerKvCache {
 
  public:
   explicit Broken(Base base) : Base(std::move(base)) {}
-  static Result<Broken> create(Geometry geometry) { return Broken(*Base::create(geometry, optimized::Isa::scalar)); }
+  static Result<Broken> create(Geometry geometry, KvMode mode = KvMode::f32) {
+    return Broken(*Base::create(geometry, mode, optimized::Isa::scalar));
+  }
 
   Result<void> append_chunk(std::span<const float> k, std::span<const float> v, std::size_t n, Alive alive = {}) {
     auto result = Base::append_chunk(k, v, n, alive);

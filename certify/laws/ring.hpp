@@ -52,9 +52,14 @@ std::optional<typename Engine::Cache> bounded_layer(const Engine& engine, const 
   return layer;
 }
 
+/// The case's rope table, once: a table of correctly rounded entries is dear.
 template <class Cache>
-std::vector<float> ring_step(Cache& layer, const RingCase& ring, std::size_t i) {
-  const auto rope = must(Cache::Rope::create(ring.window, ring.inv_freq, ring.rope_scale), "Rope::create");
+typename Cache::Rope rope_of(const RingCase& ring) {
+  return must(Cache::Rope::create(ring.window, ring.inv_freq, ring.rope_scale), "Rope::create");
+}
+
+template <class Cache>
+std::vector<float> ring_step(Cache& layer, const typename Cache::Rope& rope, const RingCase& ring, std::size_t i) {
   std::vector<float> out(ring.q[i].size());
   must(layer.bounded_step(ring.q[i], ring.k[i], ring.v[i], {ring.sink_keys, ring.sink_values}, rope, ring.scale, ring.query_heads, out),
        "bounded_step");
@@ -78,9 +83,10 @@ Outcome ring_rollback(const Engine& engine, const TestCase& test) {
   const RingCase ring(test, 200);
   auto layer = bounded_layer(engine, test, ring);
   if (!layer) return not_exercised();
+  const auto rope = rope_of<typename Engine::Cache>(ring);
   std::vector<typename Engine::Cache> past{*layer};
   for (std::size_t i = 0; i < ring.steps; ++i) {
-    ring_step(*layer, ring, i);
+    ring_step(*layer, rope, ring, i);
     if (layer->bounded_undo_rows() != std::min<std::size_t>(i + 1, undo_depth)) {
       return violated(fmt::format("after {} steps {} can be taken back", i + 1, layer->bounded_undo_rows()));
     }
@@ -103,7 +109,7 @@ Outcome ring_rollback(const Engine& engine, const TestCase& test) {
     if (layer->bounded_undo_rows() != left) return violated("the count of rollback rows is off");
   }
   const auto at = static_cast<std::size_t>(layer->seq_len());
-  for (std::size_t i = at; i < ring.steps; ++i) ring_step(*layer, ring, i);
+  for (std::size_t i = at; i < ring.steps; ++i) ring_step(*layer, rope, ring, i);
   return unless(ring_difference(*layer, past.back()), "taken back and walked again");
 }
 
@@ -114,11 +120,12 @@ Outcome ring_forgets(const Engine& engine, const TestCase& test) {
   auto longer = bounded_layer(engine, test, ring);
   auto shorter = bounded_layer(engine, test, ring);
   if (!longer || ring.steps <= ring.window) return not_exercised();
+  const auto rope = rope_of<typename Engine::Cache>(ring);
   for (std::size_t i = 0; i < ring.steps; ++i) {
     const bool in_tail = i + ring.window >= ring.steps;
-    const auto got = ring_step(*longer, ring, i);
+    const auto got = ring_step(*longer, rope, ring, i);
     if (!in_tail) continue;
-    const auto expected = ring_step(*shorter, ring, i);
+    const auto expected = ring_step(*shorter, rope, ring, i);
     if (i + 1 == ring.steps) return unless(difference("out", got, expected), fmt::format("{} inserts against the last {}", ring.steps, ring.window));
   }
   return not_exercised();
@@ -130,18 +137,19 @@ Outcome ring_comes_back(const Engine& engine, const TestCase& test) {
   const RingCase ring(test, 100);
   auto layer = bounded_layer(engine, test, ring);
   if (!layer) return not_exercised();
+  const auto rope = rope_of<typename Engine::Cache>(ring);
   const std::size_t half = ring.steps / 2;
-  for (std::size_t i = 0; i < half; ++i) ring_step(*layer, ring, i);
+  for (std::size_t i = 0; i < half; ++i) ring_step(*layer, rope, ring, i);
   const auto middle = *layer;
   const auto saved = must(layer->snapshot(), "snapshot");
   const auto saved_ring = must(layer->bounded_snapshot(), "bounded_snapshot");
   const auto record = must(layer->export_wire(WireFormat::f32), "export_wire");
-  for (std::size_t i = half; i < ring.steps; ++i) ring_step(*layer, ring, i);
+  for (std::size_t i = half; i < ring.steps; ++i) ring_step(*layer, rope, ring, i);
   const auto end = *layer;
 
   must(layer->restore(saved), "restore");
   if (auto found = difference(observe(*layer), observe(middle))) return violated("after restore: " + *found);
-  for (std::size_t i = half; i < ring.steps; ++i) ring_step(*layer, ring, i);
+  for (std::size_t i = half; i < ring.steps; ++i) ring_step(*layer, rope, ring, i);
   if (auto found = difference(observe(*layer), observe(end))) return violated("walked on after restore: " + *found);
 
   must(layer->bounded_restore(*saved_ring), "bounded_restore");
@@ -153,7 +161,7 @@ Outcome ring_comes_back(const Engine& engine, const TestCase& test) {
   if (auto found = ring_difference(*fresh, middle)) return violated("after import: " + *found);
   if (fresh->bounded_undo_rows() != 0) return violated("an import keeps rollback rows");
   if (half > 0 && fresh->truncate_last(1)) return violated("a ring without rollback rows takes a position back");
-  for (std::size_t i = half; i < ring.steps; ++i) ring_step(*fresh, ring, i);
+  for (std::size_t i = half; i < ring.steps; ++i) ring_step(*fresh, rope, ring, i);
   if (auto found = ring_difference(*fresh, end)) return violated("walked on after import: " + *found);
 
   layer->clear();
