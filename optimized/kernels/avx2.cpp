@@ -10,9 +10,6 @@
 #include "optimized/kernels/avx2_elementary.hpp"
 #include "optimized/kernels/kernels.hpp"
 
-// Loops over registers must vanish, or g++ keeps the registers in memory.
-#define KVCERT_UNROLL _Pragma("GCC unroll 8")
-
 namespace kvcert::optimized::kernels {
 namespace {
 
@@ -22,8 +19,14 @@ void count_call() { __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED); }
 std::uint64_t calls() { return __atomic_load_n(&call_count, __ATOMIC_RELAXED); }
 
 constexpr std::size_t width = 8;       // floats in a register
-constexpr std::size_t tile_rows = 24;   // rows of K that are scored while they are in the first-level cache
-constexpr std::size_t block_rows = 16;  // rows of V that stay there while the dimensions are walked
+constexpr std::size_t line = 16;       // and in a cache line
+constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded together
+
+// How far ahead of their use K and V are asked for, in bytes. Tried from 2 KiB to 64 KiB: nearer is too late, farther
+// leaves the first-level cache before it is used. What counts more is that the hints come in the memory's order and
+// evenly spread over the arithmetic: in bursts they fill the queue of misses and the loads behind them wait.
+constexpr std::size_t keys_ahead = 5 * 1024;
+constexpr std::size_t values_ahead = 16 * 1024;
 
 inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
@@ -37,6 +40,12 @@ inline void prefetch(const float* p, std::size_t bytes) {
   _mm_prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(p) + bytes), _MM_HINT_T0);
 }
 
+/// Asks for the first of `floats` at p, as far as a walk that asks `ahead` bytes ahead leaves them out.
+inline void prefetch_start(const float* p, std::size_t floats, std::size_t ahead) {
+  const std::size_t end = smaller(floats * sizeof(float), ahead);
+  for (std::size_t byte = 0; byte < end; byte += line * sizeof(float)) prefetch(p, byte);
+}
+
 /// x, in a register: g++ would rather load it again for every fma.
 inline __m256 held(__m256 x) {
   asm("" : "+x"(x));
@@ -48,11 +57,12 @@ inline __m256 held(__m256 x) {
 /// Eight of the 16 lanes for R rows × H heads: over the j of each lane, ascending, fma(q_j, k_j, lane). The lanes are
 /// those at `half` (0 or 8) of every 16 elements. R · H ≥ 8 sums hide the latency of fma; 12 are the
 /// most that fit beside R registers of rows and one of q. The first half stores its lanes, the second adds its own to
-/// them (lane i += lane i + 8).
-template <int R, int H>
-inline void score_half(const float* const* k, const float* q, std::size_t head_dim, std::size_t half,
-                       __m256 (*sum)[tile_rows], std::size_t first_row) {
-  const std::size_t ahead = tile_rows * head_dim * sizeof(float);
+/// them (lane i += lane i + 8). Each half asks for its part of the R rows to come.
+template <int R, int H, int half>
+inline void score_half(const float* const* k, const float* q, std::size_t head_dim, __m256 (*sum)[tile_rows],
+                       std::size_t first_row) {
+  constexpr int hints = half == 0 ? R - R / 2 : R / 2;  // lines per 16 elements
+  const std::size_t ahead = keys_ahead + (half == 0 ? 0 : (R - R / 2) * head_dim * sizeof(float));
   const std::size_t rest = head_dim % lanes;
   const std::size_t full_end = head_dim - rest + (rest >= half + width ? half + width : half);
   __m256 lane[R][H];
@@ -61,7 +71,8 @@ inline void score_half(const float* const* k, const float* q, std::size_t head_d
   for (; j + width <= full_end; j += lanes) {
     __m256 row[R];
     KVCERT_UNROLL for (int r = 0; r < R; ++r) row[r] = held(_mm256_loadu_ps(k[r] + j));
-    if (half == 0) KVCERT_UNROLL for (int r = 0; r < R; ++r) prefetch(k[r] + j, ahead);
+    KVCERT_UNROLL for (std::size_t i = 0; i < hints; ++i)
+        prefetch(k[0], ahead + ((j - half) * hints + i * line) * sizeof(float));
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m256 query = held(_mm256_loadu_ps(q + static_cast<std::size_t>(h) * head_dim + j));
       KVCERT_UNROLL for (int r = 0; r < R; ++r) lane[r][h] = _mm256_fmadd_ps(query, row[r], lane[r][h]);
@@ -108,8 +119,10 @@ inline void score_tile(const float* const* k, std::size_t rows, const float* q, 
   if (rows < tile_rows)  // not all will be written, and folds take 8
     for (int h = 0; h < H; ++h)
       for (std::size_t r = 0; r < tile_rows; ++r) sum[h][r] = _mm256_setzero_ps();
-  for (std::size_t half = 0; half < lanes; half += width)
-    for (std::size_t r = 0; r < rows; r += R) score_half<R, H>(k + r, q, head_dim, half, sum, r);
+  for (std::size_t r = 0; r < rows; r += R) {
+    score_half<R, H, 0>(k + r, q, head_dim, sum, r);
+    score_half<R, H, width>(k + r, q, head_dim, sum, r);
+  }
   for (std::size_t r = 0; r < rows; r += width)
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m256 score = _mm256_mul_ps(fold_eight(sum[h] + r), _mm256_set1_ps(scale));
@@ -124,6 +137,7 @@ inline void score_tile(const float* const* k, std::size_t rows, const float* q, 
 void scores(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
             float* out, std::size_t stride) {
   count_call();
+  prefetch_start(k, rows * head_dim, keys_ahead);
   for (std::size_t r = 0; r < rows; r += tile_rows) {
     const std::size_t count = smaller(rows - r, tile_rows);
     const float* row[tile_rows];
@@ -143,18 +157,31 @@ void scores(const float* q, std::size_t heads, const float* k, std::size_t rows,
 
 // --- Weighted sum ----------------------------------------------------------------------------------------------------
 
+/// How V is walked: in blocks of rows that stay in the first-level cache while the dimensions are. Where a block is
+/// read once and small, its strips ask for what lies values_ahead in the memory's order; else, where that was measured
+/// to be slower, for the same strip of the next block.
+struct Walk {
+  bool in_order;
+  std::size_t block_rows;
+};
+
+inline Walk walk_of(std::size_t heads, std::size_t head_dim) {
+  return heads <= 4 && head_dim <= 128 ? Walk{true, 32} : Walk{false, 16};
+}
+
 /// W registers of dimensions for H heads, over a block of rows: sums stay in registers. `some_zero` rows are skipped
 /// head by head. The sums are at out + h · head_dim, the weights at p + h · stride, both already moved to this strip
-/// and block.
+/// and block. Asks with each row for W registers, `ahead` bytes after v and `step` bytes farther each time.
 template <int H, int W, bool some_zero>
 inline void sum_strip(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
-                      float* out, std::size_t ahead) {
+                      float* out, std::size_t ahead, std::size_t step) {
   __m256 sum[H][W];
   KVCERT_UNROLL for (int h = 0; h < H; ++h) KVCERT_UNROLL for (int w = 0; w < W; ++w)
       sum[h][w] = _mm256_loadu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8);
   for (std::size_t r = 0; r < rows; ++r) {
     const float* row = v + r * head_dim;
-    prefetch(row, ahead);
+    KVCERT_UNROLL for (std::size_t i = 0; i < W * width; i += line)
+        prefetch(v, ahead + r * step + i * sizeof(float));
     __m256 value[W];
     KVCERT_UNROLL for (int w = 0; w < W; ++w) value[w] = _mm256_loadu_ps(row + w * 8);
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
@@ -192,15 +219,17 @@ inline bool any_zero(const float* p, std::size_t heads, std::size_t stride, std:
 
 template <int H, int W>
 inline void sum_block(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
-                      float* out) {
+                      float* out, Walk walk) {
   const bool some_zero = any_zero(p, H, stride, rows);
-  const std::size_t ahead = block_rows * head_dim * sizeof(float);
   std::size_t d = 0;
   for (; d + W * width <= head_dim; d += W * width) {
+    const std::size_t ahead = walk.in_order ? values_ahead + (rows - 1) * d * sizeof(float)  // from v + d
+                                            : walk.block_rows * head_dim * sizeof(float);
+    const std::size_t step = (walk.in_order ? W * width : head_dim) * sizeof(float);
     if (some_zero)
-      sum_strip<H, W, true>(p, stride, v + d, rows, head_dim, out + d, ahead);
+      sum_strip<H, W, true>(p, stride, v + d, rows, head_dim, out + d, ahead, step);
     else
-      sum_strip<H, W, false>(p, stride, v + d, rows, head_dim, out + d, ahead);
+      sum_strip<H, W, false>(p, stride, v + d, rows, head_dim, out + d, ahead, step);
   }
   for (; d < head_dim; d += width) sum_rest<H>(p, stride, v + d, rows, head_dim, out + d, smaller(width, head_dim - d));
 }
@@ -208,17 +237,19 @@ inline void sum_block(const float* p, std::size_t stride, const float* v, std::s
 void weighted_sum(const float* p, std::size_t heads, std::size_t stride, const float* v, std::size_t rows,
                   std::size_t head_dim, float* out) {
   count_call();
-  for (std::size_t r = 0; r < rows; r += block_rows) {
-    const std::size_t count = smaller(rows - r, block_rows);
+  prefetch_start(v, rows * head_dim, values_ahead);
+  const Walk walk = walk_of(heads, head_dim);
+  for (std::size_t r = 0; r < rows; r += walk.block_rows) {
+    const std::size_t count = smaller(rows - r, walk.block_rows);
     for (std::size_t h = 0; h < heads; h += 4) {
       const float* weights = p + h * stride + r;
       const float* values = v + r * head_dim;
       float* sums = out + h * head_dim;
       switch (heads - h) {
-        case 1: sum_block<1, 8>(weights, stride, values, count, head_dim, sums); break;
-        case 2: sum_block<2, 4>(weights, stride, values, count, head_dim, sums); break;
-        case 3: sum_block<3, 2>(weights, stride, values, count, head_dim, sums); break;
-        default: sum_block<4, 2>(weights, stride, values, count, head_dim, sums); break;
+        case 1: sum_block<1, 8>(weights, stride, values, count, head_dim, sums, walk); break;
+        case 2: sum_block<2, 4>(weights, stride, values, count, head_dim, sums, walk); break;
+        case 3: sum_block<3, 2>(weights, stride, values, count, head_dim, sums, walk); break;
+        default: sum_block<4, 2>(weights, stride, values, count, head_dim, sums, walk); break;
       }
     }
   }
@@ -291,12 +322,13 @@ void softmax_row(float* row, std::size_t n, std::size_t first_lane, const float*
     exp_partial(row, first_lane, i, maximum, low, high);
   }
   for (; i + lanes <= n; i += lanes) {
-    const __m256 a = exp8(_mm256_sub_ps(_mm256_loadu_ps(row + i), maximum));
-    const __m256 b = exp8(_mm256_sub_ps(_mm256_loadu_ps(row + i + width), maximum));
-    _mm256_storeu_ps(row + i, a);
-    _mm256_storeu_ps(row + i + width, b);
-    low = _mm256_add_ps(low, a);
-    high = _mm256_add_ps(high, b);
+    __m256 e[2] = {_mm256_sub_ps(_mm256_loadu_ps(row + i), maximum),
+                   _mm256_sub_ps(_mm256_loadu_ps(row + i + width), maximum)};
+    exp_all(e);
+    _mm256_storeu_ps(row + i, e[0]);
+    _mm256_storeu_ps(row + i + width, e[1]);
+    low = _mm256_add_ps(low, e[0]);
+    high = _mm256_add_ps(high, e[1]);
   }
   if (i < n) exp_partial(row + i, 0, n - i, maximum, low, high);
 

@@ -12,6 +12,9 @@
 #include "optimized/kernels/correct_rounding.hpp"
 #include "optimized/kernels/kernels.hpp"
 
+// Loops over registers must vanish, or g++ keeps the registers in memory.
+#define KVCERT_UNROLL _Pragma("GCC unroll 8")
+
 namespace kvcert::optimized::kernels {
 namespace {
 
@@ -21,27 +24,40 @@ inline __m256 canonical(__m256 x) {
   return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
 
-/// e^x, |x| ≤ 104, four lanes; relative error below 2^-46.5 (scalar.cpp, exp_core). Anything for a NaN.
-inline __m256d exp4(__m256d x) {
+/// Each x becomes e^x, |x| ≤ 104, four lanes; relative error below 2^-46.5 (scalar.cpp, exp_core). Anything for a NaN.
+/// Several at once hide the latency of fma and share the loads of the constants.
+template <int N>
+inline void exp4(__m256d (&x)[N]) {
   const __m256d round_to_integer = _mm256_set1_pd(0x1.8p52);
-  const __m256d shifted = _mm256_fmadd_pd(x, _mm256_set1_pd(0x1.71547652b82fep+0), round_to_integer);
-  const __m256d k = _mm256_sub_pd(shifted, round_to_integer);
-  __m256d r = _mm256_fnmadd_pd(k, _mm256_set1_pd(0x1.62e42feep-1), x);
-  r = _mm256_fnmadd_pd(k, _mm256_set1_pd(0x1.a39ef35793c76p-33), r);
-  __m256d p = _mm256_set1_pd(0x1.ae64567f544e4p-26);                     // 1/11!
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.27e4fb7789f5cp-22));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.71de3a556c734p-19));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.a01a01a01a01ap-16));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.a01a01a01a01ap-13));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.6c16c16c16c17p-10));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.1111111111111p-7));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.5555555555555p-5));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0x1.5555555555555p-3));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(0.5));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(1));
-  p = _mm256_fmadd_pd(p, r, _mm256_set1_pd(1));
-  const __m256i exponent = _mm256_slli_epi64(_mm256_castpd_si256(shifted), 52);
-  return _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p), exponent));
+  __m256d shifted[N];
+  __m256d r[N];
+  __m256d p[N];
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    shifted[i] = _mm256_fmadd_pd(x[i], _mm256_set1_pd(0x1.71547652b82fep+0), round_to_integer);
+    const __m256d k = _mm256_sub_pd(shifted[i], round_to_integer);
+    r[i] = _mm256_fnmadd_pd(k, _mm256_set1_pd(0x1.62e42feep-1), x[i]);
+    r[i] = _mm256_fnmadd_pd(k, _mm256_set1_pd(0x1.a39ef35793c76p-33), r[i]);
+    p[i] = _mm256_set1_pd(0x1.ae64567f544e4p-26);  // 1/11!
+  }
+  const auto then = [&](double coefficient) {
+    const __m256d c = _mm256_set1_pd(coefficient);
+    KVCERT_UNROLL for (int i = 0; i < N; ++i) p[i] = _mm256_fmadd_pd(p[i], r[i], c);
+  };
+  then(0x1.27e4fb7789f5cp-22);
+  then(0x1.71de3a556c734p-19);
+  then(0x1.a01a01a01a01ap-16);
+  then(0x1.a01a01a01a01ap-13);
+  then(0x1.6c16c16c16c17p-10);
+  then(0x1.1111111111111p-7);
+  then(0x1.5555555555555p-5);
+  then(0x1.5555555555555p-3);
+  then(0.5);
+  then(1);
+  then(1);
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    const __m256i exponent = _mm256_slli_epi64(_mm256_castpd_si256(shifted[i]), 52);
+    x[i] = _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p[i]), exponent));
+  }
 }
 
 /// tanh x, 0 ≤ x ≤ 10, four lanes; relative error below 2^-45 (scalar.cpp, tanh_core). Anything for a NaN.
@@ -57,8 +73,9 @@ inline __m256d tanh4(__m256d x) {
   p = _mm256_fmadd_pd(p, z, _mm256_set1_pd(0x1.1111111111111p-3));
   p = _mm256_fmadd_pd(p, z, _mm256_set1_pd(-0x1.5555555555555p-2));
   const __m256d series = _mm256_fmadd_pd(x, _mm256_mul_pd(z, p), x);
-  const __m256d e = exp4(_mm256_add_pd(x, x));
-  const __m256d quotient = _mm256_div_pd(_mm256_sub_pd(e, one), _mm256_add_pd(e, one));
+  __m256d e[1] = {_mm256_add_pd(x, x)};
+  exp4(e);
+  const __m256d quotient = _mm256_div_pd(_mm256_sub_pd(e[0], one), _mm256_add_pd(e[0], one));
   return _mm256_blendv_pd(quotient, series, _mm256_cmp_pd(x, _mm256_set1_pd(0.25), _CMP_LT_OQ));
 }
 
@@ -93,17 +110,39 @@ __attribute__((noinline)) __m256 decide(__m256 x, __m256 result, unsigned which,
   return _mm256_load_ps(out);
 }
 
-/// exp, correctly rounded, a NaN canonical.
+/// Each x becomes exp(x), correctly rounded, a NaN canonical.
+template <int N>
+inline void exp_all(__m256 (&x)[N]) {
+  __m256d e[2 * N];
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    // Clamped, the results stay: exp(89) > 2^128, exp(−104) < 2^-150. A NaN passes as the second operand.
+    const __m256 c = _mm256_min_ps(_mm256_set1_ps(89), _mm256_max_ps(_mm256_set1_ps(-104), x[i]));
+    e[2 * i] = _mm256_cvtps_pd(_mm256_castps256_ps128(c));
+    e[2 * i + 1] = _mm256_cvtps_pd(_mm256_extractf128_ps(c, 1));
+  }
+  exp4(e);
+  __m256 result[N];
+  unsigned which[N];
+  unsigned any = 0;
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    const Ends ends = round_ends(e[2 * i], e[2 * i + 1], 0x1p-45);  // against an error of 2^-46.5
+    result[i] = ends.low;
+    which[i] = undecided(ends);
+    any |= which[i];
+  }
+  if (any != 0) [[unlikely]] {
+    KVCERT_UNROLL for (int i = 0; i < N; ++i) result[i] = decide(x[i], result[i], which[i], exp_slow);
+  }
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(canonical_nan)));
+    x[i] = _mm256_blendv_ps(result[i], nan, _mm256_cmp_ps(x[i], x[i], _CMP_UNORD_Q));
+  }
+}
+
 inline __m256 exp8(__m256 x) {
-  // Clamped, the results stay: exp(89) > 2^128, exp(−104) < 2^-150. A NaN passes as the second operand.
-  const __m256 c = _mm256_min_ps(_mm256_set1_ps(89), _mm256_max_ps(_mm256_set1_ps(-104), x));
-  const __m256d first = exp4(_mm256_cvtps_pd(_mm256_castps256_ps128(c)));
-  const __m256d second = exp4(_mm256_cvtps_pd(_mm256_extractf128_ps(c, 1)));
-  const Ends ends = round_ends(first, second, 0x1p-45);  // against an error of 2^-46.5
-  __m256 result = ends.low;
-  if (const unsigned which = undecided(ends); which != 0) [[unlikely]] result = decide(x, result, which, exp_slow);
-  const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(canonical_nan)));
-  return _mm256_blendv_ps(result, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  __m256 one[1] = {x};
+  exp_all(one);
+  return one[0];
 }
 
 /// tanh, correctly rounded, a NaN canonical.
