@@ -39,6 +39,12 @@ struct Answer {
 
 template <class Cache>
 Answer decode(Cache layer, const WireOptions& options, const RecordFields& fields, const Bytes& bytes) {
+  // A layer of the record's kind; where the record does not get so far as to name a ring that can be, any layer will do.
+  if (fields.kind == 1U) {
+    if (auto result = layer.set_wire_kind(WireKind::linear); !result) return {result.error(), false};
+  } else if (fields.kind == 2U && fields.window && *fields.window > 0 && *fields.window <= bytes.size()) {
+    if (auto result = layer.install_bounded(*fields.window); !result) return {result.error(), false};
+  }
   layer.set_wire_layer(static_cast<std::uint32_t>(options.layer.value_or(fields.layer.value_or(0))));
   layer.set_wire_identity(options.identity.value_or(fields.identity.value_or(0)));
   layer.set_linear_wire_allowed(!options.refuse_unversioned);
@@ -136,9 +142,6 @@ int run_wire_check(const WireOptions& options) {
                reference.refused->message);
     if (!record.versioned) {
       fmt::print("  There is no CMFS magic, so it was read as the unversioned body, whose first field is a flag, 0 or 1.\n");
-    }
-    if (record.kind && *record.kind != 0 && *record.kind <= 2) {
-      fmt::print("  This version of kvcert decodes records of kind full only.\n");
     }
     return 1;
   }

@@ -18,12 +18,12 @@ class Reader {
   RecordFields read() {
     result_.versioned = bytes_.size() >= 4 && std::equal(wire::magic.begin(), wire::magic.end(), bytes_.begin());
     if (result_.versioned && !header()) return result_;
-    if (result_.kind.value_or(0) != 0) {
-      result_.stopped = fmt::format("the body of kind {} is not read by this version ({} bytes)", *result_.kind,
-                                    bytes_.size() - at_);
+    const std::uint64_t kind = result_.kind.value_or(0);
+    if (kind > 2) {
+      result_.stopped = fmt::format("kind {} is unknown ({} bytes follow)", kind, bytes_.size() - at_);
       return result_;
     }
-    if (body()) result_.trailing = bytes_.size() - at_;
+    if (kind == 0 ? body() : kind == 1 ? linear_body() : ring_body()) result_.trailing = bytes_.size() - at_;
     return result_;
   }
 
@@ -44,7 +44,11 @@ class Reader {
   }
 
   bool array(const std::string& name, std::uint64_t elements, std::uint64_t element_bytes) {
-    if (!fits(name, elements * element_bytes)) return false;  // both come from 32-bit fields or are at most 4
+    if (elements > max_count / 4) {
+      result_.stopped = fmt::format("{} at offset {} would have {} elements or more", name, at_, max_count / 4);
+      return false;
+    }
+    if (!fits(name, elements * element_bytes)) return false;
     if (elements == 0) return true;
     std::string preview;
     for (std::uint64_t i = 0; i < std::min<std::uint64_t>(elements, 4); ++i) {
@@ -74,6 +78,25 @@ class Reader {
     return integer("version", 4) && (result_.identity = integer("identity", 8, true)) &&
            (result_.layer = integer("layer", 4)) && (result_.kind = integer("kind", 1)) &&
            (result_.f16 = integer("f16 flag", 1)) && integer("reserved", 2) && integer("position", 8);
+  }
+
+  bool sizes() {
+    return (result_.kv_heads = integer("num_kv_heads", 4)) && (result_.head_dim = integer("head_dim", 4));
+  }
+
+  bool linear_body() {
+    if (!sizes()) return false;
+    const auto length = integer("linear_len", 4);
+    return length && array("recurrent vector", *length, 4);
+  }
+
+  bool ring_body() {
+    if (!sizes() || !(result_.window = integer("window", 4)) || !integer("len", 4) || !integer("head", 4)) return false;
+    const std::uint64_t per_slot = *result_.kv_heads * *result_.head_dim;  // of 32 bits each
+    const bool fits_64 = *result_.window == 0 || per_slot <= max_count / *result_.window;
+    const std::uint64_t elements = fits_64 ? per_slot * *result_.window : max_count;
+    const std::uint64_t size = result_.f16 == 1U ? 2 : 4;
+    return array("ring_k", elements, size) && array("ring_v", elements, size);
   }
 
   bool body() {

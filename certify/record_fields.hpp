@@ -22,11 +22,11 @@ struct RecordField {
 struct RecordFields {
   bool versioned = false;
   std::vector<RecordField> fields;
-  std::string stopped;  ///< why reading ended before the end of a full record; empty if it did not
+  std::string stopped;  ///< why reading ended before the end of the record; empty if it did not
   std::size_t trailing = 0;  ///< bytes after the record's end
 
   // What the record says of itself, where that much could be read.
-  std::optional<std::uint64_t> identity, layer, kind, f16, kv_heads, head_dim;
+  std::optional<std::uint64_t> identity, layer, kind, f16, kv_heads, head_dim, window;
 };
 
 RecordFields read_fields(std::span<const std::uint8_t> bytes);
