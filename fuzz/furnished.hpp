@@ -42,8 +42,22 @@ struct LayerShape {
   friend bool operator==(const LayerShape&, const LayerShape&) = default;
 };
 
-/// A layer of some size costs time at every run and shows nothing that a small one does not.
-inline constexpr std::size_t most_heads = 4, most_dims = 8, most_window = 8;
+/// A layer of some size costs time at every run and shows nothing that a small one does not; and all shapes together are few
+/// enough to keep one furnished layer of each.
+inline constexpr std::size_t most_heads = 3, most_dims = 4, most_window = 4;
+inline constexpr std::size_t shapes_at_most = 400;
+
+/// The life that a layer of this kind leads: `rows` for one that its kind does not have.
+constexpr Life life_of(WireKind kind, Life life) {
+  switch (life) {
+    case Life::rows:
+    case Life::none: return life;
+    case Life::scratch:
+    case Life::counted: return kind == WireKind::linear ? life : Life::rows;
+    case Life::early_ring: return kind == WireKind::bounded ? life : Life::rows;
+    default: return kind == WireKind::full ? life : Life::rows;
+  }
+}
 
 namespace furnishing {
 

@@ -57,12 +57,12 @@ inline ImportCase import_case(ByteView input) {
   if (!has_prefix(input)) return fitting(input);
   ImportCase made = fitting(input.subspan(prefix_bytes));
   const std::uint8_t life = input[4], switches = input[5], window = input[6], kind = input[7];
-  made.shape.life = static_cast<Life>(life % life_count);
   made.names.linear_wire_allowed = (switches & refuses_unversioned) == 0;
   if ((switches & other_identity) != 0) made.names.identity ^= std::uint64_t{1} << 63U;
   if ((switches & other_layer) != 0) ++made.names.layer;
   if ((switches & other_geometry) != 0) made.shape.geometry = {2, 2};
   if (kind < kind_as_claimed) made.shape.kind = static_cast<WireKind>(kind);
+  made.shape.life = life_of(made.shape.kind, static_cast<Life>(life % life_count));
   if (made.shape.kind != WireKind::bounded) made.shape.window = 0;
   if (made.shape.kind == WireKind::bounded && (made.shape.window == 0 || window != 0)) made.shape.window = 1 + window % most_window;
   return made;

@@ -27,7 +27,7 @@ struct MemoryBound {
   std::uint64_t flat;
   bool allows(std::uint64_t asked, std::size_t input) const { return asked <= flat + of_input * input; }
 };
-inline constexpr MemoryBound memory_accepted{8, 4096}, memory_refused{4, 4096};
+inline constexpr MemoryBound memory_accepted{8, 4096}, memory_refused{4, 2048};
 
 /// What one implementation made of a buffer.
 struct Imported {
