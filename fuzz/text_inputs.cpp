@@ -18,8 +18,16 @@ using namespace kvcert;
 using nlohmann::json;
 using fuzz::fail;
 
+/// Whether the laws may be run on a case without looking at its shapes again.
+bool well_formed(const certify::TestCase& test) {
+  const std::size_t rows = test.positions * test.row_floats(), dim = test.geometry.head_dim;
+  return dim >= 1 && test.alive.size() == test.geometry.num_kv_heads && test.kv_head < test.alive.size() && test.k.size() == rows &&
+         test.v.size() == rows && !test.q.empty() && test.q.size() % dim == 0 && (test.sinks.empty() || test.sinks.size() == test.heads());
+}
+
 void read_test_case(std::string_view text) {
   const certify::TestCase test = certify::test_case_from_json(json::parse(text));
+  if (!well_formed(test)) fail("a case was taken whose tensors do not fit it");
   if (!(certify::test_case_from_json(certify::to_json(test)) == test)) fail("a case is not the one that was written");
 }
 
