@@ -118,7 +118,7 @@ def run_target(target: str, seconds: int, extra: list[str]) -> bool:
     learnt.mkdir(parents=True, exist_ok=True)
     FINDINGS.mkdir(exist_ok=True)
     command = [program, f"-max_total_time={seconds}", f"-artifact_prefix={FINDINGS}/fuzz-{target}-", "-print_final_stats=1",
-               "-timeout=20", *dictionary(target), *extra, learnt, *seeds(target)]
+               "-timeout=20", "-len_control=0", *dictionary(target), *extra, learnt, *seeds(target)]
     log = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace") as running:
@@ -160,7 +160,7 @@ def distil(targets: list[str]) -> int:
         shipped.mkdir(parents=True, exist_ok=True)
         golden = [folder for folder in seeds(target) if folder != shipped]
         # What the golden records reach need not be reached again.
-        subprocess.run([program, "-merge=1", *[f"-max_len={2048}"], fresh, *golden, shipped, learnt], check=True)
+        subprocess.run([program, "-set_cover_merge=1", "-max_len=2048", fresh, *golden, shipped, learnt], check=True)
         known = {path.read_bytes() for folder in golden for path in folder.iterdir() if path.is_file()}
         for old in shipped.iterdir():
             if re.fullmatch(r"[0-9a-f]{40}", old.name):  # named seeds stay
@@ -264,7 +264,7 @@ def hunt(fault, build: pathlib.Path, limit: int) -> tuple[float | None, str]:
     learnt = program.parent / "learnt"
     learnt.mkdir()
     began = time.monotonic()
-    run = subprocess.run([program, f"-max_total_time={limit}", "-seed=1", "-timeout=20", f"-artifact_prefix={program.parent}/",
+    run = subprocess.run([program, f"-max_total_time={limit}", "-seed=1", "-timeout=20", "-len_control=0", f"-artifact_prefix={program.parent}/",
                           *dictionary(fault.target), learnt, *seeds(fault.target)],
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
     took = time.monotonic() - began
