@@ -161,8 +161,13 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
         "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
+        "corpus: every fault at every field has a golden reject": [*python, ROOT / "tests/reject_coverage_test.py"],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
+        **{f"fuzz: the corpus of {target}": [build / f"fuzz/kvcert_fuzz_{target}_replay", ROOT / "corpus/fuzz" / target]
+           for target in ("import_wire", "round_trip", "operations", "kernels", "text_inputs")},
+        "fuzz: small records that ask for gigabytes": [build / "fuzz/kvcert_hostile_sizes"],
+        "fuzz: the planted faults fit the code": [*python, ROOT / "tests/planted_faults_test.py"],
     }
 
 
