@@ -8,6 +8,7 @@
   fuzz.py coverage                            lines and branches of both decoders that the corpus alone reaches
   fuzz.py bite [FAULT…]                       plants each fault of fuzz/planted_faults.py and waits for its target to find it
   fuzz.py speed                               executions a second of import_wire, with and without sanitizers
+  fuzz.py afl TARGET [SECONDS]                the same target under AFL++
   fuzz.py oss-fuzz                            fuzz/oss-fuzz/build.sh with the variables that OSS-Fuzz sets
 
 Findings are files kvcert-findings/fuzz-TARGET-…, each with a .txt beside it that says what went wrong and how to see it again.
@@ -92,7 +93,7 @@ def dictionary(target: str) -> list[str]:
 def known_target(name: str) -> str:
     if name not in TARGETS:
         die(f"fuzz: there is no target \"{name}\"; there are {' '.join(TARGETS)}, and the commands all, minimize, distil, coverage, "
-            "bite, speed, oss-fuzz", 2)
+            "bite, speed, afl, oss-fuzz", 2)
     return name
 
 
@@ -319,6 +320,39 @@ def speed() -> int:
     return 0
 
 
+def afl(arguments: list[str]) -> int:
+    """AFL++'s compiler wraps an older clang that cannot read this C++; its runtime takes the trace-pc-guard of any clang."""
+    if not arguments:
+        die("fuzz afl TARGET [SECONDS]", 2)
+    target, seconds = known_target(arguments[0]), seconds_from(arguments[1]) if len(arguments) > 1 else 60
+    usr = pathlib.Path(os.environ.get("KVCERT_AFL", "/")) / "usr"
+    driver, runtime, program = usr / "lib/afl/libAFLDriver.a", usr / "lib/afl/afl-compiler-rt.o", usr / "bin/afl-fuzz"
+    if not all(path.is_file() for path in (driver, runtime, program)):
+        die(f"fuzz afl: there is no {driver}. Install afl++, or unpack it (apt-get download afl++; dpkg -x afl++*.deb FOLDER) and set "
+            "KVCERT_AFL=FOLDER", 2)
+    options = ["--buildtype=release", "-Dcpp_args=-fsanitize-coverage=trace-pc-guard", f"-Dfuzz_engine={driver} {runtime}"]
+    built_program = built("build-afl", options, f"kvcert_fuzz_{target}")[0]
+    begin, out = ROOT / "build-afl" / "seeds" / target, ROOT / "build-afl" / "out" / target
+    shutil.rmtree(begin, ignore_errors=True)
+    begin.mkdir(parents=True)
+    for folder in seeds(target):
+        for path in folder.iterdir():
+            if path.is_file() and path.stat().st_size:
+                shutil.copy(path, begin / f"{folder.name}-{path.name}")
+    words = [f"-x{path[len('-dict='):]}" for path in dictionary(target)]
+    environment = {**os.environ, "AFL_SKIP_CPUFREQ": "1", "AFL_NO_UI": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1", "AFL_NO_AFFINITY": "1"}
+    subprocess.run([program, "-V", str(seconds), "-t", "2000+", *words, "-i", begin, "-o", out, "--", built_program], env=environment, check=True)
+    crashes = [path for path in (out / "default" / "crashes").iterdir() if path.name != "README.txt"]
+    say((out / "default" / "fuzzer_stats").read_text())
+    for path in crashes:
+        say(f"FINDING {path}: again with {fuzzer_path(target)} {path}")
+    return 1 if crashes else 0
+
+
+def fuzzer_path(target: str) -> pathlib.Path:
+    return ROOT / "build-fuzz" / "fuzz" / f"kvcert_fuzz_{target}"
+
+
 def oss_fuzz() -> int:
     out = ROOT / "build-oss-fuzz" / "out"
     shutil.rmtree(out, ignore_errors=True)
@@ -357,7 +391,7 @@ def main() -> int:
     if command == "all":
         seconds = seconds_from(rest[0]) if rest else 60
         return 0 if all([run_target(target, seconds, []) for target in TARGETS]) else 1
-    commands = {"minimize": minimize, "distil": distil, "bite": bite}
+    commands = {"minimize": minimize, "distil": distil, "bite": bite, "afl": afl}
     if command in commands:
         return commands[command](rest)
     plain = {"coverage": coverage, "speed": speed, "oss-fuzz": oss_fuzz}
