@@ -31,6 +31,6 @@ for target in "${targets[@]}"; do
       [[ ! -f $file || $file == *.json || $file == *.md ]] || cp "$file" "$seeds_here/${folder##*/}-${file##*/}"
     done
   done
-  (cd "$seeds_here" && zip -q -r "$OUT/${target}_seed_corpus.zip" .)
+  (cd "$seeds_here" && python3 -m zipfile -c "$OUT/${target}_seed_corpus.zip" ./*)
   [ ! -f "$source/fuzz/dictionaries/$target.dict" ] || cp "$source/fuzz/dictionaries/$target.dict" "$OUT/"
 done
