@@ -3,7 +3,9 @@
 #include <chrono>
 #include <map>
 
+#include "certify/closed_forms.hpp"
 #include "certify/environment.hpp"
+#include "certify/laws/accuracy.hpp"
 #include "certify/laws/atomic.hpp"
 #include "certify/laws/attention.hpp"
 #include "certify/laws/chunks.hpp"
@@ -11,6 +13,7 @@
 #include "certify/laws/int8.hpp"
 #include "certify/laws/overlay.hpp"
 #include "certify/laws/ring.hpp"
+#include "certify/laws/seal.hpp"
 #include "certify/laws/state.hpp"
 #include "certify/player.hpp"
 #include "certify/probes.hpp"
@@ -96,6 +99,47 @@ class Planner {
     }
   }
 
+  /// A check whose cases are questions of its own; `ask(index)` puts them. The generated case is only there to be filed.
+  void form(const std::string& name, const std::string& promise, std::size_t cases, std::function<Outcome(std::size_t)> ask) {
+    Check check;
+    check.group = "probe";
+    check.name = name;
+    check.promise = promise;
+    check.verdict_if_held = Judgement::within_bound;
+    check.cases = cases;
+    check.shrinkable = false;
+    check.generate = [](std::size_t) { return generate(1, Domain::finite, {.max_rows = 1, .max_floats = 1}); };
+    check.run = [=](std::size_t index, const TestCase&) { return ask(index); };
+    plan_.checks.push_back(std::move(check));
+  }
+
+  /// Closed forms through every call that attends.
+  void closed_forms() {
+    const Engine engine = engine_;
+    const std::size_t windows = std::size(closed_windows), maps = std::size(head_maps);
+    form("group window", "windows 1 to 64, empty to three wraps", windows, [=](std::size_t i) {
+      Tally tally;
+      return group_windows(engine, closed_windows[i], tally);
+    });
+    form("chunk window", "the same, in chunks larger than the window", windows, [=](std::size_t i) {
+      Tally tally;
+      return chunk_windows(engine, closed_windows[i], tally);
+    });
+    form("ring window", "the same, in a bounded layer's ring", windows, [=](std::size_t i) {
+      Tally tally;
+      return ring_windows(engine, closed_windows[i], tally);
+    });
+    form("heads, all calls", "head maps 8/2 6/2 6/3 12/4 4/1 in each call", 3 * maps, [=](std::size_t i) {
+      constexpr Asked asked[] = {Asked::group, Asked::chunk, Asked::ring};
+      Tally tally;
+      return head_map_holds(engine, asked[i / maps], head_maps[i % maps], tally);
+    });
+    form("sink of ln 2", "over two zero logits: one half", 1, [=](std::size_t) {
+      Tally tally;
+      return sink_of_ln_2(engine, tally);
+    });
+  }
+
   void laws() {
     const Sizes small{.max_rows = 200, .max_floats = 30'000};
     const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
@@ -156,6 +200,12 @@ class Planner {
         [=](const TestCase& t) { return laws::int8_snapshot(engine, t); });
     law(9, "int8 refusal", "what is not finite is refused, and changes nothing", 150, Domain::finite, tiny,
         [=](const TestCase& t) { return laws::int8_refuses(engine, t); });
+    law(14, "int8 accuracy", "int8 rows: canonical, and within their bound", 120, Domain::finite, tiny,
+        [=, tally = plan_.tally](const TestCase& t) { return laws::int8_accuracy(engine, t, *tally); });
+    plan_.checks.back().verdict_if_held = Judgement::within_bound;
+    law(14, "ring accuracy", "a ring's steps: canonical, and within their bound", 120, Domain::finite, tiny,
+        [=, tally = plan_.tally](const TestCase& t) { return laws::bounded_accuracy(engine, t, *tally); });
+    plan_.checks.back().verdict_if_held = Judgement::within_bound;
     law(14, "int8 constant row", "a constant row comes back within 2 ulp", 800, Domain::finite, tiny,
         [=](const TestCase& t) { return laws::int8_constant_row(engine, t); });
     law(5, "ring rollback", "steps taken back to depth 64, no deeper", 200, Domain::finite, tiny,
@@ -173,6 +223,12 @@ class Planner {
     law(12, "overlay exact-only", "short sequences: exact attention, within the bound", 100, Domain::finite, tiny,
         [=](const TestCase& t) { return laws::overlay_exact_only(engine, t); });
     plan_.checks.back().verdict_if_held = Judgement::within_bound;
+    law(12, "overlay seal", "M solves its system as well as rounding allows", 60, Domain::finite, tiny,
+        [=](const TestCase& t) {
+          laws::SealTally tally;
+          return laws::seal_residual(engine, t, tally);
+        });
+    plan_.checks.back().verdict_if_held = Judgement::within_bound;
     law(15, "eviction", "the kept set, in order, everything aligned", 800, Domain::any, small,
         [=](const TestCase& t) { return laws::eviction(engine, t); });
     law(13, "histories", "any operations in any order: as the reference", 400, Domain::finite, tiny, [=](const TestCase& t) {
@@ -188,6 +244,9 @@ class Planner {
     const Sizes tiny{.max_rows = 80, .max_floats = 8'000};
     law(14, "exact is rounded", "no binary32 is nearer to the real value", 600, Domain::finite, tiny,
         [](const TestCase& t) { return laws::exact_is_rounded(t); });
+    plan_.checks.back().verdict_if_held = Judgement::holds;
+    form("exact windows", "the exact mode gives the rounded mean", std::size(closed_windows),
+         [](std::size_t i) { return exact_windows(closed_windows[i]); });
     plan_.checks.back().verdict_if_held = Judgement::holds;
     law(16, "exact symmetries", "permuted rows, shifted scores: the same", 400, Domain::finite, tiny,
         [](const TestCase& t) { return laws::exact_symmetries(t); });
@@ -214,6 +273,7 @@ template <class Engine>
 Plan whole_plan(const Engine& engine, std::uint64_t seed, unsigned percent) {
   Planner<Engine> planner(engine, seed, percent);
   planner.probes();
+  planner.closed_forms();
   planner.laws();
   planner.whole_contract();
   planner.environment();

@@ -26,17 +26,17 @@ Buffer<float> filled(std::size_t floats, float value) {
   return buffer;
 }
 
-/// HPK × HD as far as it can be said, lengths, then scalars.
+/// Lengths as far as they can be compared, then scalars.
 Result<void> check_prefill(const O1Config& config, std::size_t head_dim, std::size_t heads, std::size_t keys,
                            std::size_t values, std::size_t queries) {
+  if (values != keys) return wrong_length("values", keys, values);
+  if (head_dim != 0 && keys % head_dim != 0)
+    return failure(ErrorCode::shape_mismatch, head_dim, keys, "keys are no multiple of head_dim long");
   if (head_dim == 0 || heads == 0)
     return failure(ErrorCode::invalid_argument, 1, 0, "head_dim and query heads are at least 1");
-  if (keys % head_dim != 0)
-    return failure(ErrorCode::shape_mismatch, head_dim, keys, "keys are no multiple of head_dim long");
-  if (values != keys) return wrong_length("values", keys, values);
-  const bool countable = heads <= max_count / head_dim && (keys == 0 || heads <= max_count / keys);
-  if (countable && queries != keys * heads) return wrong_length("queries", keys * heads, queries);
-  if (!countable)
+  const bool prescribed = keys == 0 || heads <= max_count / keys;  // no rows prescribe no queries, however many heads
+  if (prescribed && queries != keys * heads) return wrong_length("queries", keys * heads, queries);
+  if (!prescribed || heads > max_count / head_dim)
     return failure(ErrorCode::invalid_argument, 0, heads, "rows x query heads x head_dim exceeds 2^63 - 1");
   return check_o1_config(config);
 }

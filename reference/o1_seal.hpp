@@ -120,11 +120,9 @@ std::vector<Real> solve(const std::vector<Real>& L, std::vector<Real> b, std::si
 
 inline constexpr int seal_attempts = 13;  ///< λ, and 12 times tenfold
 
-/// M [m × m], row a, column b: (AᵀA + λI)⁻¹Aᵀ with λ = 1e-6 · mean diag(AᵀA), tenfold while a pivot fails. nullopt where
-/// the last attempt fails too.
+/// L of G + λI with λ = 1e-6 · mean diag(G), tenfold while a pivot fails; nullopt where the last attempt fails too.
 template <class Real>
-std::optional<std::vector<Real>> regularized_inverse(const std::vector<Real>& A, std::size_t m) {
-  const std::vector<Real> G = gram(A, m);
+std::optional<std::vector<Real>> regularized_factor(const std::vector<Real>& G, std::size_t m) {
   const Real mean = mean_diagonal(G, m);
   Real lambda = Real::millionth() * (mean < Real::smallest_normal() ? Real::smallest_normal() : mean);
   std::optional<std::vector<Real>> L = cholesky(G, lambda, m);
@@ -132,6 +130,13 @@ std::optional<std::vector<Real>> regularized_inverse(const std::vector<Real>& A,
     lambda = lambda * Real::integer(10);
     L = cholesky(G, lambda, m);
   }
+  return L;
+}
+
+/// M [m × m], row a, column b: (AᵀA + λI)⁻¹Aᵀ; nullopt where there is no L.
+template <class Real>
+std::optional<std::vector<Real>> regularized_inverse(const std::vector<Real>& A, std::size_t m) {
+  const std::optional<std::vector<Real>> L = regularized_factor(gram(A, m), m);
   if (!L) return std::nullopt;
   std::vector<Real> M(m * m);
   for (std::size_t b = 0; b < m; ++b) {

@@ -328,4 +328,23 @@ BOOST_AUTO_TEST_CASE(the_environment_chooses_kernels) {
   saved == nullptr ? unsetenv("KVCERT_ISA") : setenv("KVCERT_ISA", before.c_str(), 1);
 }
 
+// CMF_KV: the storage that a caller may ask the environment for; a layer never does.
+ON_EVERY_ENGINE(the_environment_names_a_storage) {
+  const char* saved = std::getenv("CMF_KV");
+  const std::string before = saved == nullptr ? "" : saved;
+  const std::vector<std::pair<const char*, KvMode>> named{
+      {"q8", KvMode::q8},   {"q8_2f", KvMode::q8}, {"q8k", KvMode::q8_keys}, {"q8v", KvMode::q8_values}, {"f32", KvMode::f32},
+      {"", KvMode::f32},    {"Q8", KvMode::f32},   {"q8 ", KvMode::f32},     {"q8_2", KvMode::f32},      {"q8kv", KvMode::f32},
+      {"q8_keys", KvMode::f32}};
+  for (const auto& [text, mode] : named) {
+    setenv("CMF_KV", text, 1);
+    BOOST_TEST((kv_mode_from_env() == mode), "CMF_KV=" << text);
+    BOOST_TEST((certify::must(engine.make({1, 2}), "create").mode() == KvMode::f32), "a layer reads CMF_KV=" << text);
+    BOOST_TEST((certify::must(Engine::Cache::create({1, 2}, kv_mode_from_env()), "create").mode() == mode));
+  }
+  unsetenv("CMF_KV");
+  BOOST_TEST((kv_mode_from_env() == KvMode::f32));
+  if (saved != nullptr) setenv("CMF_KV", before.c_str(), 1);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -18,7 +18,7 @@ struct Geometry {
 /// The largest position counter and the largest product of sizes.
 inline constexpr std::uint64_t max_count = (std::uint64_t{1} << 63) - 1;
 
-/// How rows are stored. This version stores f32 only; the names of the others are part of the contract.
+/// How rows are stored: keys and values as f32, or both, keys alone, values alone as int8.
 enum class KvMode : std::uint8_t { f32, q8, q8_keys, q8_values };
 
 /// What a layer's record describes; the numbers are the wire's.

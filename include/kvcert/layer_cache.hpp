@@ -22,6 +22,7 @@
 
 #include "kvcert/error.hpp"
 #include "kvcert/geometry.hpp"
+#include "kvcert/kv_mode.hpp"
 #include "kvcert/query.hpp"
 #include "kvcert/storage.hpp"
 #include "kvcert/wire.hpp"
