@@ -55,10 +55,8 @@ Hypothesis sanity : sane E.
 Variables n N : nat.
 Hypothesis some_row : (1 <= n)%nat.
 Hypothesis rows_first : (n <= N)%nat.
-Variables t D t_hat v v_hat dv : nat -> R.
+Variables t D t_hat : nat -> R.
 Hypothesis scores_known : forall p, Rabs (t_hat p - t p) <= D p.
-Hypothesis stored_v : forall p, Rabs (dv p) <= u_v E /\ v_hat p = v p * (1 + dv p).
-Hypothesis den_large : 0 < S_low E n N t D.
 
 Notation rows := (rows n).
 Notation all := (all N).
