@@ -3,4 +3,4 @@ From Coq Require Import Extraction ExtrOcamlBasic.
 From KvCodec Require Import Grammar Record.
 
 Extraction Language OCaml.
-Extraction "wire_model.ml" decode encode unversioned_bytes.
+Extraction "wire_model.ml" decode encode le.
