@@ -4,9 +4,10 @@
 #include <string>
 #include <utility>
 
-#include "optimized/binary16.hpp"
 #include "optimized/buffer.hpp"
 #include "optimized/failure.hpp"
+#include "optimized/float_environment.hpp"
+#include "optimized/kernels/kernels.hpp"
 #include "optimized/wire.hpp"
 
 namespace kvcert::optimized {
@@ -15,27 +16,24 @@ namespace {
 // Arrays travel by memcpy.
 static_assert(std::endian::native == std::endian::little, "records are little-endian, and so must memory be");
 
-void read_floats(std::span<float> to, const std::uint8_t* from, bool f16) {
-  if (to.empty()) return;
-  if (!f16) {
-    std::memcpy(to.data(), from, to.size_bytes());
-    return;
-  }
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    std::uint16_t half = 0;
-    std::memcpy(&half, from + 2 * i, 2);
-    const std::uint32_t bits = from_binary16(half);
-    std::memcpy(&to[i], &bits, 4);
-  }
+void read_f32(std::span<float> to, const std::uint8_t* from) {
+  if (!to.empty()) std::memcpy(to.data(), from, to.size_bytes());
+}
+
+void read_elements(std::span<float> to, const std::uint8_t* from, bool f16, const kernels::Binary16Kernels& kernels) {
+  if (!f16) return read_f32(to, from);
+  const FloatEnvironment standard;  // the instruction that converts leaves exception flags
+  kernels.widen(from, to.data(), to.size());
 }
 
 Buffer<float> read_linear(const std::uint8_t* bytes, const WireRecord& record) {
   Buffer<float> linear(record.linear_len);
-  read_floats(linear.view(), bytes + record.linear_offset, false);
+  read_f32(linear.view(), bytes + record.linear_offset);
   return linear;
 }
 
-Sequence read_rows(const std::uint8_t* bytes, const WireRecord& record, const WireLayer& layer) {
+Sequence read_rows(const std::uint8_t* bytes, const WireRecord& record, const WireLayer& layer,
+                   const kernels::Binary16Kernels& kernels) {
   Buffer<std::uint8_t> alive(layer.num_kv_heads);
   std::uint64_t offset = record.heads_offset;
   for (std::size_t head = 0; head < layer.num_kv_heads; ++head) {
@@ -47,12 +45,12 @@ Sequence read_rows(const std::uint8_t* bytes, const WireRecord& record, const Wi
   Sequence rows(geometry, KvMode::f32, record.seq_len, alive.view());
   if (record.seq_len == 0) return rows;
 
-  read_floats(rows.importance(), bytes + record.importance_offset, false);
+  read_f32(rows.importance(), bytes + record.importance_offset);
   offset = record.heads_offset;
   for (std::size_t head = 0; head < layer.num_kv_heads; ++head) {
     const WireHead found = read_head(bytes, record, offset);
-    read_floats(rows.keys(head), bytes + found.keys_offset, record.f16);
-    read_floats(rows.values(head), bytes + found.values_offset, record.f16);
+    read_elements(rows.keys(head), bytes + found.keys_offset, record.f16, kernels);
+    read_elements(rows.values(head), bytes + found.values_offset, record.f16, kernels);
     offset = found.end;
   }
   return rows;
@@ -60,7 +58,8 @@ Sequence read_rows(const std::uint8_t* bytes, const WireRecord& record, const Wi
 
 }  // namespace
 
-Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer, LayerData& data) {
+Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer, LayerData& data,
+                    const kernels::Binary16Kernels& kernels) {
   WireRecord record = {};
   WireFault fault = {};
   if (!scan_record(bytes.data(), bytes.size(), layer, &record, &fault)) {
@@ -75,13 +74,13 @@ Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer,
     data.ring->reset(record.seq_len);
     const std::size_t floats = data.ring->keys().size();
     const std::uint8_t* keys = bytes.data() + record.ring_offset;
-    read_floats(data.ring->keys(), keys, record.f16);
-    read_floats(data.ring->values(), keys + floats * (record.f16 ? 2 : 4), record.f16);
+    read_elements(data.ring->keys(), keys, record.f16, kernels);
+    read_elements(data.ring->values(), keys + floats * (record.f16 ? 2 : 4), record.f16, kernels);
     return {};
   }
   Buffer<float> linear = read_linear(bytes.data(), record);
   if (data.kind == WireKind::full) {
-    data.rows = read_rows(bytes.data(), record, layer);
+    data.rows = read_rows(bytes.data(), record, layer, kernels);
     data.o1 = {};
     data.counter = 0;
     data.rowless_alive = {};

@@ -180,6 +180,6 @@ void tanh_row(const float* in, float* out, std::size_t n) {
 }  // namespace
 
 constinit const Table scalar_table{scores, softcap_row, softmax_row, weighted_sum, add_row, canonicalize_row,
-                                   exp_row, tanh_row, calls};
+                                   exp_row, tanh_row, calls, &scalar_int8, &scalar_binary16, &scalar_state};
 
 }  // namespace kvcert::optimized::kernels
