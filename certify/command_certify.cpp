@@ -13,6 +13,7 @@
 #include "certify/checks.hpp"
 #include "certify/commands.hpp"
 #include "certify/progress.hpp"
+#include "certify/replay_file.hpp"
 #include "optimized/dispatch.hpp"
 
 namespace kvcert::certify {
@@ -154,12 +155,7 @@ int run_replay(const std::string& path) try {
     fmt::print(stderr, "kvcert: cannot read {}\n", path);
     return 2;
   }
-  const auto finding = nlohmann::json::parse(file);
-  const std::string engine = finding.at("engine");
-  const std::string group = finding.at("group");
-  const std::string name = finding.at("check");
-  const std::uint64_t index = finding.at("index");
-  const TestCase test = test_case_from_json(finding.at("case"));
+  const auto [engine, group, name, index, test] = replay_file_from_json(nlohmann::json::parse(file));
   Plan candidates;
   if (engine == "exact mode and judge") {
     candidates = exact_plan(1, 100);

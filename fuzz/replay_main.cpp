@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "fuzz/thorough.hpp"
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
@@ -29,6 +31,7 @@ extern "C" void last_words(int number) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kvcert::fuzz::thorough = true;
   std::set<std::filesystem::path> inputs;  // sorted: the same order on every file system
   for (int i = 1; i < argc; ++i) {
     if (!std::filesystem::exists(argv[i])) {

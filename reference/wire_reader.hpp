@@ -34,22 +34,22 @@ class WireReader {
   /// A condition on an element of the array just read.
   void require_element(bool holds, std::size_t offset_in_field, ErrorCode code, std::uint64_t expected,
                        std::uint64_t found) {
-    if (!holds) fail(code, field_offset_ + offset_in_field, expected, found,
-                     sentence(field_, ": the element at byte ", offset_in_field, " is ", found, " where ", expected,
-                              " is accepted"));
+    if (!holds && !refused()) fail(code, field_offset_ + offset_in_field, expected, found,
+                                   sentence(field_, ": the element at byte ", offset_in_field, " is ", found, " where ", expected,
+                                            " is accepted"));
   }
 
   /// A condition on the field just read: refuses with the code unless it holds.
   void require(bool holds, ErrorCode code, std::uint64_t expected, std::uint64_t found) {
-    if (!holds) fail(code, field_offset_, expected, found, sentence(field_, " is ", found, " where ", expected,
-                                                                    " is accepted"));
+    if (!holds && !refused()) fail(code, field_offset_, expected, found,
+                                   sentence(field_, " is ", found, " where ", expected, " is accepted"));
   }
 
   /// Nothing may follow.
   void end() {
     const std::size_t rest = buffer_.size() - at_;
-    if (rest != 0) fail(ErrorCode::trailing_bytes, at_, at_, buffer_.size(),
-                        sentence("the record ends after ", at_, " bytes, but the buffer has ", rest, " more"));
+    if (rest != 0 && !refused()) fail(ErrorCode::trailing_bytes, at_, at_, buffer_.size(),
+                                      sentence("the record ends after ", at_, " bytes, but the buffer has ", rest, " more"));
   }
 
   bool refused() const { return fault_.has_value(); }
@@ -77,8 +77,8 @@ class WireReader {
     return buffer_.subspan(field_offset_, size);
   }
 
+  /// Nothing was refused yet: sentences are for the first fault only, a later one would be built for nobody.
   void fail(ErrorCode code, std::size_t offset, std::uint64_t expected, std::uint64_t found, std::string message) {
-    if (refused()) return;
     Error error;
     error.code = code;
     error.expected = expected;

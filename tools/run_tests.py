@@ -156,21 +156,29 @@ def run_boost(program: pathlib.Path, arguments: list[str]) -> tuple[int, dict[st
 
 def checks(build: pathlib.Path) -> dict[str, list]:
     python = [sys.executable, "-B"]
-    return {
+    listed = {
         "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
         "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
+        "corpus: every fault at every field has a golden reject": [*python, ROOT / "tests/reject_coverage_test.py"],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
+        **{f"fuzz: the corpus of {target}": [build / f"fuzz/kvcert_fuzz_{target}_replay", ROOT / "corpus/fuzz" / target]
+           for target in ("import_wire", "round_trip", "operations", "kernels", "text_inputs")},
+        "fuzz: small records that ask for gigabytes": [build / "fuzz/kvcert_hostile_sizes"],
+        "fuzz: the planted faults fit the code": [*python, ROOT / "tests/planted_faults_test.py"],
     }
+    if os.environ.get("KVCERT_TEST_LEVEL") == "full":  # a whole build of its own, with clang
+        listed["fuzz: OSS-Fuzz's build, and each target for a moment"] = [*python, ROOT / "tools/fuzz.py", "oss-fuzz"]
+    return listed
 
 
 def run_check(name: str, command: list) -> bool:
     began = time.monotonic()
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                             check=False, timeout=600)
+                             check=False, timeout=3600)
         good, output = run.returncode == 0, run.stdout + run.stderr
     except (OSError, subprocess.TimeoutExpired) as fault:
         good, output = False, str(fault)

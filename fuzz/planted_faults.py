@@ -1,0 +1,97 @@
+"""Faults that a fuzz target must find: each one textual change to the shipped code, made in a copy of the tree only.
+
+`./kvcert fuzz bite` builds each, runs its target from the shipped corpus and prints how long it took. `find` must occur exactly
+once in the file; `./kvcert test` checks that, so a rewrite of the code takes its faults along or says that it did not.
+"""
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    name: str
+    target: str
+    file: str
+    find: str
+    replace: str
+    why: str  # what kind of mistake it stands for
+
+
+SCAN, DECODE, ENCODE = "optimized/wire_scan.cpp", "optimized/wire_decode.cpp", "optimized/wire.cpp"
+HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2.cpp"
+
+FAULTS = [
+    # The scan: what is looked at, and how far.
+    Fault("missing-bound", "import_wire", SCAN, "if (n > remaining) return refuse", "if (n > remaining + 4) return refuse",
+          "a length is not held against what remains: a read past the buffer"),
+    Fault("header-of-28-bytes", "import_wire", SCAN, "  return bounded_field(c, 8, max_count,",
+          "  if (c->size >= 28 && c->size < 32) return *position = load(c->bytes, c->at, 8), c->at += 8, true;\n"
+          "  return bounded_field(c, 8, max_count,",
+          "a known defect: 28 bytes count as a header, and its last field lies beyond"),
+    Fault("less-for-less-equal", "import_wire", SCAN, "if (*value > largest) return refuse", "if (*value >= largest) return refuse",
+          "the largest accepted value is refused"),
+    Fault("kind-off-by-one", "import_wire", SCAN, "static_cast<std::uint64_t>(WireKind::bounded), ErrorCode::unknown_kind",
+          "static_cast<std::uint64_t>(WireKind::bounded) + 1, ErrorCode::unknown_kind", "an unknown kind passes as known"),
+    Fault("product-in-32-bits", "import_wire", SCAN, "  return take(c, record->linear_len * 4);",
+          "  return take(c, static_cast<std::uint32_t>(record->linear_len * 4));", "2^30 elements take 0 bytes"),
+    Fault("position-in-32-bits", "import_wire", SCAN, "exact_field(c, 4, record->seq_len, ErrorCode::position_mismatch)",
+          "exact_field(c, 4, record->seq_len & 0xFFFFFFFF, ErrorCode::position_mismatch)", "two 64-bit numbers compared by their low halves"),
+    Fault("flag-above-one", "import_wire", SCAN, "if (!bounded_field(c, 1, 1, ErrorCode::bad_flag, flag)) return false;",
+          "if (!bounded_field(c, 1, 255, ErrorCode::bad_flag, flag)) return false;", "a known defect: any flag is taken for true"),
+    Fault("flags-may-disagree", "import_wire", SCAN, "if (!exact_field(c, 4, flag, ErrorCode::bad_flag)) return false;",
+          "if (!bounded_field(c, 4, 1, ErrorCode::bad_flag, &flag)) return false;", "a known defect: header and body say different widths"),
+    Fault("reserved-ignored", "import_wire", SCAN, "if (!exact_field(c, 2, 0, ErrorCode::reserved_not_zero)) return false;",
+          "if (!take(c, 2)) return false;", "a known defect: reserved bits are not looked at"),
+    Fault("trailing-byte", "import_wire", SCAN, "if (c->at != size) return refuse", "if (c->at + 1 < size) return refuse",
+          "one byte may follow the record"),
+    Fault("k-len-shorter", "import_wire", SCAN, "if (k_len != 0 && k_len != full_length)", "if (k_len > full_length)",
+          "a known defect: fewer rows than positions"),
+    Fault("values-unlike-keys", "import_wire", SCAN, "if (!exact_field(c, 4, k_len, ErrorCode::inconsistent_length)) return false;\n  return take(c, k_len * element_bytes);",
+          "std::uint64_t v_len = 0;\n  if (!field(c, 4, &v_len)) return false;\n  return take(c, v_len * element_bytes);",
+          "a known defect: v_len is not held against k_len"),
+    Fault("imp-len-unchecked", "import_wire", SCAN, "if (!exact_field(c, 4, rows, ErrorCode::inconsistent_length)) return false;",
+          "if (!field(c, 4, &rows)) return false;", "a known defect: imp_len may differ from seq_len"),
+    Fault("ring-cursor-unchecked", "import_wire", SCAN,
+          "if (!exact_field(c, 4, record->seq_len % layer.window, ErrorCode::ring_cursor_mismatch)) return false;", "if (!take(c, 4)) return false;",
+          "the ring's head is taken as sent"),
+    Fault("ring-slot-unchecked", "import_wire", SCAN, "if (found != 0) return refuse", "if (found > 0xFFFF) return refuse",
+          "the high half decides whether a slot is empty"),
+    # The decoder: what an import replaces, and when.
+    Fault("replaced-before-checked", "import_wire", DECODE, "  WireFault fault = {};\n", "  WireFault fault = {};\n  if (bytes.size() > 60) data.recurrence.scratch.reset();\n",
+          "a known defect: something goes before the last check"),
+    Fault("scratch-kept", "import_wire", DECODE, "  data.recurrence.scratch.reset();\n", "", "the recurrent scratch outlives the import"),
+    Fault("undo-history-kept", "import_wire", RING, "  undo_next_ = 0;\n  undo_count_ = 0;\n", "", "rollback rows of another sequence"),
+    Fault("overlay-kept", "import_wire", DECODE, "    data.o1 = {};\n", "", "an O(1) overlay stays beside new rows"),
+    Fault("nan-quieted", "import_wire", HALF, "return sign | 0x7F800000 | fraction << 13;", "return sign | 0x7F800000 | (fraction == 0 ? 0 : 0x400000) | fraction << 13;",
+          "the signalling bit of a binary16 NaN is lost"),
+    # The encoder.
+    Fault("half-rounds-up", "round_trip", HALF, "if (rest > half || (rest == half && (rounded & 1) != 0)) ++rounded;", "if (rest >= half) ++rounded;",
+          "a known defect: subnormal ties go up, not to even"),
+    Fault("nan-payload-lost", "round_trip", HALF, "(fraction == 0 ? 0x7E00 : 0x7C00 | fraction)", "(fraction == 0 ? 0x7E00 : 0x7E00 | fraction)",
+          "a NaN's payload changes on the way out"),
+    Fault("overflow-to-infinity", "round_trip", ENCODE, "if (!overflows_binary16(bits)) continue;", "if (!overflows_binary16(bits) || bits < 0x80000000) continue;",
+          "a known defect: finite becomes infinite, here for one sign"),
+    Fault("size-wraps", "round_trip", ENCODE, "if (head != 0 && live > (max_count - fixed) / head)", "if (head != 0 && live * head > max_count - fixed)",
+          "the size computation overflows where it should refuse"),
+    # Operations and kernels.
+    Fault("window-off-by-one", "operations", "optimized/attend.cpp", "end > task.window ? end - task.window : 0", "end > task.window ? end - task.window + (task.window > 2 ? 1 : 0) : 0",
+          "a window of more than two rows shows one fewer"),
+    Fault("stale-trace", "operations", "optimized/layer_take_back.cpp", "        if (state() == LayerState::collecting) data_.o1.trace.keep(seq_len());\n", "",
+          "a rollback leaves queries of positions that are gone"),
+    Fault("eviction-tie", "operations", "optimized/layer_take_back.cpp", "weight_a > weight_b : a < b", "weight_a > weight_b : a > b",
+          "of two equal weights the wrong row goes"),
+    Fault("int8-truncates", "operations", "optimized/quantize.cpp", "static_cast<int>(clamped + 0.5)", "static_cast<int>(clamped + 0.49)",
+          "ties of int8 rounding go down"),
+    Fault("kernel-tail", "kernels", AVX2, "for (; d < head_dim; d += width) sum_rest<H>", "for (; d + 1 < head_dim; d += width) sum_rest<H>",
+          "the last dimension of a row is left out"),
+    Fault("kernel-reads-on", "kernels", AVX2, "_mm256_maskstore_ps(out + h * head_dim, mask, sum);", "_mm256_storeu_ps(out + h * head_dim, sum);",
+          "a vector store past the end of the row"),
+    Fault("kernel-skips-more", "kernels", AVX2, "if (p[h * stride + r] == 0) continue;", "if (p[h * stride + r] < 0x1p-126F) continue;",
+          "weights that are subnormal or negative count as zero"),
+    # Texts.
+    Fault("case-shape-unchecked", "text_inputs", "certify/test_case.cpp", "if (!test.sinks.empty() && test.sinks.size() != heads) {", "if (test.sinks.size() > heads + 64) {",
+          "a tensor that does not fit its case is taken"),
+    Fault("digit-unchecked", "text_inputs", "certify/test_case.cpp", "if (text.size() % 8 != 0 ||", "if (text.size() % 2 != 0 ||",
+          "a tensor of half a number: a read past the text"),
+    Fault("shown-past-the-end", "text_inputs", "certify/record_fields.cpp", "if (size <= bytes_.size() - at_) return true;", "if (size <= bytes_.size() - at_ + 1) return true;",
+          "`wire show` prints a byte that is not there"),
+]
