@@ -148,13 +148,14 @@ int run_certify(const CertifyOptions& options) {
   return certificate.holds() ? 0 : 1;
 }
 
-int run_replay(const std::string& path) try {
+int run_replay(const std::string& path, bool again) try {
   std::ifstream file(path);
   if (!file) {
     fmt::print(stderr, "kvcert: cannot read {}\n", path);
     return 2;
   }
   const auto finding = nlohmann::json::parse(file);
+  if (finding.value("finding", 0) == 2) return run_engine_replay(path, finding, again);
   const std::string engine = finding.at("engine");
   const std::string group = finding.at("group");
   const std::string name = finding.at("check");

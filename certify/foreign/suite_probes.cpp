@@ -112,23 +112,29 @@ EngineCase sinks(std::size_t index, Random&, const Shape& shape) {
 }
 
 /// Two rows that score +x and -x times the scale, with values 1 and 0.
-EngineCase two_rows(std::string about, const EngineLayer& layer, float x, double score) {
+EngineCase two_rows(std::string about, const EngineLayer& layer, float x, double score, bool hidden = false) {
   CaseBuilder build(std::move(about));
-  build.create(layer).append(2, [x](std::size_t row, std::size_t, std::size_t d) { return d != 0 ? 0.0F : row == 0 ? x : -x; },
-                             [](std::size_t row, std::size_t, std::size_t) { return row == 0 ? 1.0F : 0.0F; });
-  return build.attend(1, 1, [](std::size_t, std::size_t, std::size_t d) { return d == 0 ? 1.0F : 0.0F; })
+  build.create(layer);
+  if (hidden) build.append(1, zero, [](auto, auto, auto) { return 100.0F; });
+  build.rows_from(0);
+  build.append(2, [x](std::size_t row, std::size_t, std::size_t d) { return d != 0 ? 0.0F : row == 0 ? x : -x; },
+               [](std::size_t row, std::size_t, std::size_t) { return row == 0 ? 1.0F : 0.0F; });
+  return build.attend(hidden ? 2 : 1, 1, [](std::size_t, std::size_t, std::size_t d) { return d == 0 ? 1.0F : 0.0F; })
       .closed_form(std::vector<double>(layer.query_heads, 1 / (1 + std::exp(-2 * score))))
       .take();
 }
 
 EngineCase softcap(std::size_t index, Random&, const Shape& shape) {
   EngineLayer layer = layer_of(shape);
-  const auto [x, cap, scale] = std::array{std::tuple{1.0F, 0.5F, 1.0F}, {20.0F, 1.5F, 1.0F}, {3.0F, 2.0F, 0.5F}, {-4.0F, 2.0F, 0.25F},
-                                          {1.0F, 0.75F, 0.5F}}[index % 5];
+  const auto [x, cap, scale] = std::array<std::array<float, 3>, 5>{
+      {{1.0F, 0.5F, 1.0F}, {20.0F, 1.5F, 1.0F}, {3.0F, 2.0F, 0.5F}, {-4.0F, 2.0F, 0.25F}, {1.0F, 0.75F, 0.5F}}}[index % 5];
   layer.scale = scale;
   layer.softcap = cap;
   const double s = double{x} * double{scale};
-  return two_rows(fmt::format("two rows scoring ±{} under a cap of {}", s, cap), layer, x, double{cap} * std::tanh(s / double{cap}));
+  const bool hidden = index % 2 == 1;
+  if (hidden) layer.window = 2;
+  return two_rows(fmt::format("two rows scoring ±{} under a cap of {}{}", s, cap, hidden ? ", and a row outside the window" : ""), layer, x,
+                  double{cap} * std::tanh(s / double{cap}), hidden);
 }
 
 EngineCase scale(std::size_t index, Random&, const Shape& shape) {

@@ -54,7 +54,7 @@ EngineCase one_row(std::size_t index, Random& random, const Shape& shape) {
   return build.attend(0, 1, normal(random)).take();
 }
 
-EngineCase large_dots(std::size_t index, Random& random, const Shape& shape) {
+EngineCase large_dots(std::size_t index, Random&, const Shape& shape) {
   EngineLayer layer = layer_of(shape);
   const float size = std::array{200.0F, 400.0F, 1000.0F}[index % 3];
   layer.scale = 1 / (size * size * static_cast<float>(layer.head_dim));
