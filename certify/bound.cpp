@@ -59,18 +59,22 @@ Score score(const HeadInput& in, std::size_t row, const EngineParameters& e, con
   const std::size_t dim = in.q.size();
   Interval z = 0;
   Interval A = 0;  // Σ |q_j k_pj|
+  Interval stored = 0;  // Σ of what absolute errors of storage add
   for (std::size_t j = 0; j < dim; ++j) {
     // Products of two binary32 are exact in binary64, but for those below 2^-1022; the smallest is 2^-298.
     const double product = static_cast<double>(in.q[j]) * static_cast<double>(in.keys[row * dim + j]);
     z += product;
     A += std::fabs(product);
+    if (!in.key_error.empty()) stored += (magnitude(in.q[j]) * (1 + real(e.u_q)) + real(e.query_error)) * magnitude(in.key_error[row * dim + j]);
+    if (e.query_error != 0) stored += real(e.query_error) * magnitude(in.keys[row * dim + j]) * (1 + real(e.u_k));
   }
-  worst_product = maximum(worst_product, A);
+  worst_product = maximum(worst_product, A + stored);
   const Interval scale = in.scale;
   const Interval lambda = real(e.lambda);
   const Interval s = scale * z;
-  // D⁰: storage is exact (u_q = u_k = 0), h_q + r roundings on the way, and what underflow adds.
-  const Interval D0 = magnitude(in.scale) * A * (power(one_u, e.h_q + e.r) - 1) +
+  // D⁰: storage (u_q, u_k, and what it adds absolutely), h_q + r roundings on the way, and what underflow adds.
+  const Interval D0 = magnitude(in.scale) * A * ((1 + real(e.u_q)) * (1 + real(e.u_k)) * power(one_u, e.h_q + e.r) - 1) +
+                      magnitude(in.scale) * stored * power(one_u, e.h_q + e.r) +
                       (magnitude(in.scale) * count(dim) + 1) * count(e.r) * lambda * power(one_u, dim + e.r);
   const Interval c = in.softcap;
   if (in.softcap == 0) return {s, D0};
@@ -117,7 +121,7 @@ HeadBound evaluate_bound(const HeadInput& in, const EngineParameters& e, std::sp
   const Interval u = real(e.u);
   const Interval one_u = 1 + u;
   const Interval lambda = real(e.lambda);
-  const Interval omega = real(e.omega);
+  const Interval omega = real(e.omega + e.P_error);  // a cast of e^(s − m) loses what exp may
   const Interval epsilon = real(e.epsilon);
   const std::size_t L = e.rescalings;
 
@@ -140,7 +144,7 @@ HeadBound evaluate_bound(const HeadInput& in, const EngineParameters& e, std::sp
     m_plus = maximum(m_plus, sigma + D_sigma);
     m_exact = maximum(m_exact, sigma);
   }
-  const Interval overflow = real(0x1p127);
+  const Interval overflow = real(e.overflow);
   if (!certainly_less(worst_product * maximum(Interval(1), magnitude(in.scale)) * power(one_u, dim + e.r), overflow)) {
     return not_covered("a score may overflow");
   }
@@ -187,9 +191,13 @@ HeadBound evaluate_bound(const HeadInput& in, const EngineParameters& e, std::sp
   }
   double largest_value = 0;
   for (float x : in.values) largest_value = std::max(largest_value, std::fabs(static_cast<double>(x)));
+  double largest_error = 0;
+  for (float x : in.value_error) largest_error = std::max(largest_error, 2 * std::fabs(static_cast<double>(x)));
+  largest_value += largest_error;
   const std::size_t J = 1 + e.h_v + e.h_s + 2 * L + e.g;
   const Interval shrink = 1 - u;
-  if (!certainly_less(real(largest_value) * K / power(shrink, J), overflow)) {
+  // An engine that rescales adds up before it divides.
+  if (!certainly_less(real(largest_value) * (L == 0 ? K : maximum(K, count(n))) / power(shrink, J), overflow)) {
     return not_covered("a weighted sum may overflow, or the scores are too uncertain to say anything");
   }
 
@@ -202,7 +210,7 @@ HeadBound evaluate_bound(const HeadInput& in, const EngineParameters& e, std::sp
 
   // 5. per dimension. w_p·R_p is taken as a double rounded up; sums of n nonnegative doubles are within (1 + 2^-53)^(n+1).
   std::vector<double> wR(n), w_up(n);
-  const Interval factor = K / power(shrink, J);
+  const Interval factor = K / (power(shrink, J) * (1 - real(e.u_P)) * (1 - real(e.u_v)));
   for (std::size_t p = 0; p < n; ++p) {
     wR[p] = upper_end(w[p] * (growth[p] * factor - 1));
     w_up[p] = upper_end(w[p]);
@@ -211,24 +219,28 @@ HeadBound evaluate_bound(const HeadInput& in, const EngineParameters& e, std::sp
   constexpr double tiny = std::numeric_limits<double>::min();  // products that fell below the subnormals
   const Interval scatter = G / power(shrink, n + L + e.g);
   const Interval loss = count(N) * Omega + count(L) * lambda;
-  const Interval gather = lambda / power(shrink, n);
+  const Interval gather = (lambda + real(e.P_error)) / power(shrink, n);
   for (std::size_t d = 0; d < dim; ++d) {
     double sum_wR = 0;
     double sum_w = 0;
     double sum_v = 0;
+    double sum_stored = 0;  // Σ w_p · what storage may have added to v_pd: that much is not the engine's arithmetic
     Interval o = 0;
     for (std::size_t p = 0; p < n; ++p) {
       const double v = in.values[p * dim + d];
-      sum_wR += wR[p] * std::fabs(v);
-      sum_w += w_up[p] * std::fabs(v);
-      sum_v += std::fabs(v);
+      const double added = in.value_error.empty() ? 0.0 : std::fabs(double{in.value_error[p * dim + d]}) / (1 - e.u_v) * slack;
+      const double held = std::fabs(v) + added;
+      sum_wR += wR[p] * held;
+      sum_w += w_up[p] * held;
+      sum_v += held;
+      sum_stored += w_up[p] * added;
       if (v != 0) o += w[p] * v;
     }
     sum_wR = sum_wR * slack + static_cast<double>(n) * tiny;
     const Interval T = real(sum_wR) + real(sum_w * slack + static_cast<double>(n) * tiny);
     const Interval V = real(sum_v * slack);
     const Interval U = scatter * (Omega * V + count(n + L) * lambda + T * loss) / S + gather * (V + count(n + 1));
-    result.bound.push_back(upper_end(real(sum_wR) + U));
+    result.bound.push_back(upper_end(real(sum_wR) + U + real(sum_stored * slack)));
     result.unit.push_back(e.u * sum_w);
     result.exact.push_back(nearest(o));
     if (!output.empty()) {

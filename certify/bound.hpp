@@ -26,6 +26,10 @@ struct EngineParameters {
   std::size_t h_v = 0;          ///< most additions a term takes in the weighted sum
   std::size_t h_s = 0;          ///< most additions a term takes in the denominator
   std::size_t g = 1;            ///< 1 for ÷ denominator, 2 for × 1/denominator
+  // Rounding of what is stored or cast: relative, and for queries and probabilities also absolute below the normal numbers.
+  double u_q = 0, u_k = 0, u_v = 0, u_P = 0;
+  double query_error = 0, P_error = 0;
+  double overflow = 0x1p127;    ///< no intermediate may reach this
 };
 
 /// The parameters of the canonical order, for n visible rows.
@@ -35,6 +39,8 @@ EngineParameters canonical_parameters(std::size_t head_dim, std::size_t visible_
 struct HeadInput {
   std::span<const float> q;  ///< [HD]
   std::span<const float> keys, values;  ///< [n × HD], visible rows only
+  /// Empty, or [n × HD]: how far a stored number may lie from that row's, beside the relative u_k and u_v.
+  std::span<const float> key_error{}, value_error{};
   float scale = 1, softcap = 0;
   std::optional<float> sink;  ///< −∞ counts as absent
 };

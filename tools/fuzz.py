@@ -24,7 +24,7 @@ sys.dont_write_bytecode = True
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ, CORPUS, FINDINGS = ROOT / "fuzz", ROOT / "corpus", ROOT / "kvcert-findings"
-TARGETS = ["import_wire", "round_trip", "operations", "kernels", "text_inputs"]
+TARGETS = ["import_wire", "round_trip", "operations", "arguments", "kernels", "text_inputs"]
 SANITIZED = ["--buildtype=debugoptimized", "-Db_sanitize=address,undefined",
              "-Dcpp_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS"]
 PLAIN = ["--buildtype=release", "-Dcpp_args=-fsanitize=fuzzer-no-link"]
