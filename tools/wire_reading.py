@@ -8,6 +8,7 @@ import struct
 
 HEADER_BYTES = 32
 MAX_POSITION = 2**63 - 1
+KINDS = ("full", "linear", "bounded")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,17 +19,22 @@ class Layer:
     layer: int = 0
     identity: int = 0
     linear_wire_allowed: bool = True
+    kind: int = 0
+    window: int = 0  # kind bounded: the installed ring's
 
     @staticmethod
     def from_json(item: dict) -> "Layer":
-        if item.get("kind", "full") != "full":
-            raise ValueError("only layers of kind full are read here")
+        kind = KINDS.index(item.get("kind", "full"))
+        if (kind == 2) != ("window" in item):
+            raise ValueError("a bounded layer has a window, and no other layer has one")
         return Layer(item["kv_heads"], item["head_dim"], item.get("layer", 0), int(item.get("identity", "0"), 16),
-                     item.get("linear_wire_allowed", True))
+                     item.get("linear_wire_allowed", True), kind, item.get("window", 0))
 
     def to_json(self) -> dict:
-        return {"kind": "full", "kv_heads": self.kv_heads, "head_dim": self.head_dim, "layer": self.layer,
-                "identity": f"{self.identity:016x}", "linear_wire_allowed": self.linear_wire_allowed}
+        window = {"window": self.window} if self.kind == 2 else {}
+        return {"kind": KINDS[self.kind], "kv_heads": self.kv_heads, "head_dim": self.head_dim, **window,
+                "layer": self.layer, "identity": f"{self.identity:016x}",
+                "linear_wire_allowed": self.linear_wire_allowed}
 
 
 class Refused(Exception):
@@ -46,6 +52,24 @@ class Record:
     linear: bytes
     importance: bytes
     heads: list[tuple[bytes, bytes]]
+
+
+@dataclasses.dataclass
+class LinearRecord:
+    """A kind-1 record, or the unversioned body that a linear layer takes."""
+    versioned: bool
+    f16: int
+    position: int
+    linear: bytes
+
+
+@dataclasses.dataclass
+class RingRecord:
+    """A kind-2 record: both tensors whole, [kv_head][slot][head_dim]."""
+    f16: int
+    position: int
+    keys: bytes
+    values: bytes
 
 
 class Fields:
@@ -79,35 +103,40 @@ def at_most(value: int, code: str):
     return (lambda found: found <= value), code, value
 
 
-def decode(buffer: bytes, layer: Layer) -> Record:
+def decode(buffer: bytes, layer: Layer) -> Record | LinearRecord | RingRecord:
     """The record, or Refused with the first fault in byte order."""
     fields = Fields(buffer)
     versioned = buffer[:4] == b"CMFS"
+    if not versioned and (not layer.linear_wire_allowed or layer.kind == 2):
+        raise Refused("unversioned_refused", 0, 0, 0)
     if versioned:
         fields.take(4)
         fields.number(4, equal(2, "bad_version"))
         fields.number(8, equal(layer.identity, "identity_mismatch"))
         fields.number(4, equal(layer.layer, "layer_mismatch"))
-        fields.number(1, at_most(2, "unknown_kind"), equal(0, "kind_mismatch"))
+        fields.number(1, at_most(2, "unknown_kind"), equal(layer.kind, "kind_mismatch"))
         f16 = fields.number(1, at_most(1, "bad_flag"))
         fields.number(2, equal(0, "reserved_not_zero"))
         position = fields.number(8, at_most(MAX_POSITION, "position_out_of_range"))
+        if layer.kind == 1:
+            return decode_linear(fields, layer, f16, position)
+        if layer.kind == 2:
+            return decode_ring(fields, layer, f16, position)
         fields.number(4, equal(f16, "bad_flag"))
         seq_len = fields.number(4, equal(position, "position_mismatch"))
     else:
-        if not layer.linear_wire_allowed:
-            raise Refused("unversioned_refused", 0, 0, 0)
         f16 = fields.number(4, at_most(1, "bad_flag"))
         seq_len = fields.number(4)
     fields.number(4, equal(layer.kv_heads, "geometry_mismatch"))
     fields.number(4, equal(layer.head_dim, "geometry_mismatch"))
     linear_len = fields.number(4)
-    imp_len = fields.number(4, equal(seq_len, "inconsistent_length"))
+    # A linear layer has no rows: its body has no importance, and every head's lengths are 0.
+    imp_len = fields.number(4, equal(0 if layer.kind == 1 else seq_len, "inconsistent_length"))
     linear = fields.take(4 * linear_len)
     importance = fields.take(4 * imp_len)
 
     width = 2 if f16 else 4
-    whole = seq_len * layer.head_dim
+    whole = 0 if layer.kind == 1 else seq_len * layer.head_dim
     dead_or_whole = (lambda found: found in (0, whole)), "inconsistent_length", whole
     heads = []
     for _ in range(layer.kv_heads):
@@ -115,13 +144,51 @@ def decode(buffer: bytes, layer: Layer) -> Record:
         keys = fields.take(width * k_len)
         v_len = fields.number(4, equal(k_len, "inconsistent_length"))
         heads.append((keys, fields.take(width * v_len)))
-    if fields.offset != len(buffer):
-        raise Refused("trailing_bytes", fields.offset, fields.offset, len(buffer))
+    end(fields)
+    if layer.kind == 1:
+        return LinearRecord(False, f16, seq_len, linear)
     return Record(versioned, f16, seq_len, linear, importance, heads)
 
 
+def end(fields: Fields) -> None:
+    if fields.offset != len(fields.buffer):
+        raise Refused("trailing_bytes", fields.offset, fields.offset, len(fields.buffer))
+
+
+def geometry(fields: Fields, layer: Layer) -> None:
+    fields.number(4, equal(layer.kv_heads, "geometry_mismatch"))
+    fields.number(4, equal(layer.head_dim, "geometry_mismatch"))
+
+
+def decode_linear(fields: Fields, layer: Layer, f16: int, position: int) -> LinearRecord:
+    geometry(fields, layer)
+    linear = fields.take(4 * fields.number(4))
+    end(fields)
+    return LinearRecord(True, f16, position, linear)
+
+
+def decode_ring(fields: Fields, layer: Layer, f16: int, position: int) -> RingRecord:
+    geometry(fields, layer)
+    fields.number(4, equal(layer.window, "geometry_mismatch"))
+    fields.number(4, equal(min(position, layer.window), "ring_cursor_mismatch"))
+    fields.number(4, equal(position % layer.window, "ring_cursor_mismatch"))
+    width = 2 if f16 else 4
+    tensors = []
+    for _ in range(2):
+        at = fields.offset
+        tensor = fields.take(width * layer.kv_heads * layer.window * layer.head_dim)
+        tensors.append(tensor)
+        for element in range(len(tensor) // width):
+            slot = element // layer.head_dim % layer.window
+            bits = int.from_bytes(tensor[element * width:(element + 1) * width], "little")
+            if slot >= position and bits:  # a slot that nothing was ever written to
+                raise Refused("ring_slot_not_zero", at + element * width, 0, bits)
+    end(fields)
+    return RingRecord(f16, position, *tensors)
+
+
 def header(layer: Layer, f16: int, position: int) -> bytes:
-    return b"CMFS" + struct.pack("<IQIBBHQ", 2, layer.identity, layer.layer, 0, f16, 0, position)
+    return b"CMFS" + struct.pack("<IQIBBHQ", 2, layer.identity, layer.layer, layer.kind, f16, 0, position)
 
 
 def body(record: Record, layer: Layer) -> bytes:
@@ -133,8 +200,15 @@ def body(record: Record, layer: Layer) -> bytes:
     return b"".join(parts)
 
 
-def encode(record: Record, layer: Layer) -> bytes:
-    """The version-2 record; of an unversioned body, the record around it."""
+def encode(record: Record | LinearRecord | RingRecord, layer: Layer) -> bytes:
+    """The version-2 record; of an unversioned body, the record around it, or in a linear layer its kind-1 record."""
+    if isinstance(record, LinearRecord):
+        return header(layer, record.f16, record.position) + struct.pack(
+            "<3I", layer.kv_heads, layer.head_dim, len(record.linear) // 4) + record.linear
+    if isinstance(record, RingRecord):
+        cursor = (min(record.position, layer.window), record.position % layer.window)
+        return header(layer, record.f16, record.position) + struct.pack(
+            "<5I", layer.kv_heads, layer.head_dim, layer.window, *cursor) + record.keys + record.values
     return header(layer, record.f16, record.seq_len) + body(record, layer)
 
 
