@@ -117,9 +117,11 @@ EngineParameters parameters_for(const Declared& d, std::size_t head_dim, std::si
   const Format format = format_of(d.accumulation);
   EngineParameters e;
   e.u = format.u;
-  // A foreign engine may flush subnormals, in products and in additions: 2^-126 each, so 2^-125 for a pair. binary16 is
-  // taken to keep its subnormals: flushed at 2^-14 they would be seen.
-  e.lambda = std::max(2 * format.lambda, d.accumulation == Precision::f16 ? 0.0 : 0x1p-125);
+  // A foreign engine may flush subnormals, in products and in additions: 2^-126 each. binary16 is taken to keep its
+  // subnormals: flushed at 2^-14 they would be seen.
+  const bool may_flush = d.accumulation != Precision::f16;
+  e.lambda = std::max(format.lambda, may_flush ? 0x1p-126 : 0.0);
+  e.lambda_add = may_flush ? 0x1p-126 : 0.0;
   e.overflow = format.overflow;
   e.epsilon = 2 * d.exp_ulps * format.u;
   e.omega = e.lambda;
@@ -139,7 +141,7 @@ EngineParameters parameters_for(const Declared& d, std::size_t head_dim, std::si
   if (d.query != Precision::f32) e.query_error = format_of(d.query).lambda;
   if (d.probability != Precision::f32) {
     e.u_P = format_of(d.probability).u;
-    e.P_error = format_of(d.probability).lambda;
+    e.lambda_P = format_of(d.probability).lambda;
   }
   return e;
 }
