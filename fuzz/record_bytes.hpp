@@ -39,7 +39,7 @@ struct Names {
 };
 
 inline void put_header(Bytes& out, const Names& names, WireKind kind, std::uint64_t f16, std::uint64_t position) {
-  out.insert(out.end(), wire::magic.begin(), wire::magic.end());
+  for (std::uint8_t byte : wire::magic) out.push_back(byte);
   put_le(out, wire::version, 4);
   put_le(out, names.identity, 8);
   put_le(out, names.layer, 4);

@@ -27,9 +27,6 @@ FUZZ, CORPUS, FINDINGS = ROOT / "fuzz", ROOT / "corpus", ROOT / "kvcert-findings
 TARGETS = ["import_wire", "round_trip", "operations", "arguments", "kernels", "text_inputs"]
 SANITIZED = ["--buildtype=debugoptimized", "-Db_sanitize=address,undefined",
              "-Dcpp_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS"]
-PLAIN = ["--buildtype=release", "-Dcpp_args=-fsanitize=fuzzer-no-link"]
-COVERED = ["--buildtype=plain", "-Dcpp_args=-O1 -fprofile-instr-generate -fcoverage-mapping",
-           "-Dcpp_link_args=-fprofile-instr-generate"]
 
 
 def say(text: str = "") -> None:
@@ -58,12 +55,16 @@ def configured(name: str, options: list[str]) -> pathlib.Path:
 def built(name: str, options: list[str], *programs: str) -> list[pathlib.Path]:
     build = configured(name, options)
     paths = [f"fuzz/{program}" for program in programs]
-    say(f"building {', '.join(programs)} in {name} (the first time takes minutes)")
+    ninja(build, *paths)
+    return [build / path for path in paths]
+
+
+def ninja(build: pathlib.Path, *goals: str) -> None:
     jobs = ["-j", os.environ["KVCERT_JOBS"]] if "KVCERT_JOBS" in os.environ else []
-    run = subprocess.run(["ninja", "-C", str(build), "--quiet", *jobs, *paths], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
+    print(f"kvcert: building {' '.join(goals)} in {build.name} (the first time takes minutes)", file=sys.stderr, flush=True)
+    run = subprocess.run(["ninja", "-C", str(build), "--quiet", *jobs, *goals], stdin=subprocess.DEVNULL, stdout=sys.stderr, check=False)
     if run.returncode != 0:
         die(f"the build failed: the compiler's words are above. It was run in {build}")
-    return [build / path for path in paths]
 
 
 def fuzzer(target: str) -> pathlib.Path:
@@ -171,56 +172,7 @@ def distil(targets: list[str]) -> int:
     return 0
 
 
-# --- What the corpus reaches ----------------------------------------------------------------------------------------------
-
-DECODERS = ["reference/wire_decode.cpp", "reference/wire_reader.hpp", "optimized/wire_scan.cpp", "optimized/wire_decode.cpp"]
-
-
-def coverage() -> int:
-    program = built("build-coverage", COVERED, "kvcert_fuzz_import_wire_replay")[0]
-    profile, merged = ROOT / "build-coverage" / "import.profraw", ROOT / "build-coverage" / "import.profdata"
-    subprocess.run([program, *seeds("import_wire")], env={**os.environ, "LLVM_PROFILE_FILE": str(profile)}, check=True)
-    subprocess.run(["llvm-profdata-19", "merge", "-o", merged, profile], check=True)
-    files = [str(ROOT / name) for name in DECODERS if (ROOT / name).is_file()]
-    subprocess.run(["llvm-cov-19", "report", program, f"-instr-profile={merged}", "-show-branch-summary", *files], check=True)
-    shown = subprocess.run(["llvm-cov-19", "show", program, f"-instr-profile={merged}", "-show-branches=count", "-show-line-counts", *files],
-                           check=True, capture_output=True, text=True).stdout
-    say("\nNot reached:")
-    name = number = ""
-    for line in shown.splitlines():
-        if line.startswith("/"):
-            name = pathlib.Path(line.rstrip(":")).relative_to(ROOT)
-        if found := re.match(r" *(\d+)\| +(\d\S*)?\|(.*)", line):
-            number = found[1]
-            if found[2] == "0":
-                say(f"  {name}:{number}: {found[3].strip()}")
-        if found := re.match(r" *\| *Branch \((\d+):(\d+)\): \[(.*)\]", line):
-            if re.search(r": 0\b", found[3]):
-                say(f"  {name}:{found[1]}:{found[2]}: {found[3]}")
-    return 0
-
-
-# --- Speed, and other people's machines -----------------------------------------------------------------------------------
-
-
-def speed() -> int:
-    """Executions per second of processor time, on the shipped small records, mutations and all."""
-    import resource
-    for name, options in (("build-fuzz", SANITIZED), ("build-fuzz-plain", PLAIN)):
-        program = built(name, options, "kvcert_fuzz_import_wire")[0]
-        learnt = ROOT / name / "speed"
-        shutil.rmtree(learnt, ignore_errors=True)
-        learnt.mkdir(parents=True)
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        run = subprocess.run([program, "-runs=400000", "-seed=1", "-max_len=512", "-print_final_stats=1", "-artifact_prefix=" + str(learnt) + "/",
-                              learnt, *seeds("import_wire")], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        executed = int(re.search(r"number_of_executed_units: (\d+)", run.stderr)[1])
-        say(f"{name}: {executed} executions in {used:.1f} s of processor time: {executed / used:.0f} a second")
-        if run.returncode != 0:
-            die(run.stderr[-2000:])
-    return 0
+# --- Other fuzzers, and other people's machines ---------------------------------------------------------------------------
 
 
 def afl(arguments: list[str]) -> int:
@@ -285,11 +237,6 @@ def oss_fuzz() -> int:
     return 1 if bad else 0
 
 
-def bite(names: list[str]) -> int:
-    from fuzz_bite import bite_all
-    return bite_all(names)
-
-
 def main() -> int:
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in {"-h", "--help"}:
@@ -299,12 +246,17 @@ def main() -> int:
     if command == "all":
         seconds = seconds_from(rest[0]) if rest else 60
         return 0 if all([run_target(target, seconds, []) for target in TARGETS]) else 1
-    commands = {"minimize": minimize, "distil": distil, "bite": bite, "afl": afl}
+    commands = {"minimize": minimize, "distil": distil, "afl": afl}
     if command in commands:
         return commands[command](rest)
-    plain = {"coverage": coverage, "speed": speed, "oss-fuzz": oss_fuzz}
-    if command in plain:
-        return plain[command]()
+    if command == "bite":
+        from fuzz_bite import bite
+        return bite(rest)
+    if command in {"coverage", "speed"}:
+        import fuzz_measure
+        return getattr(fuzz_measure, command)()
+    if command == "oss-fuzz":
+        return oss_fuzz()
     known_target(command)
     return 0 if run_target(command, seconds_from(rest[0]) if rest else 60, rest[1:]) else 1
 

@@ -165,7 +165,7 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
         **{f"fuzz: the corpus of {target}": [build / f"fuzz/kvcert_fuzz_{target}_replay", ROOT / "corpus/fuzz" / target]
-           for target in ("import_wire", "round_trip", "operations", "kernels", "text_inputs")},
+           for target in ("import_wire", "round_trip", "operations", "arguments", "kernels", "text_inputs")},
         "fuzz: small records that ask for gigabytes": [build / "fuzz/kvcert_hostile_sizes"],
         "fuzz: the planted faults fit the code": [*python, ROOT / "tests/planted_faults_test.py"],
     }

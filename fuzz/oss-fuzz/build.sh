@@ -13,7 +13,7 @@ export CFLAGS="${CFLAGS:-}" CXXFLAGS="${CXXFLAGS:-} -DFMT_HEADER_ONLY=1"
 [ -f "$work/build.ninja" ] ||
   meson setup -Dfuzz=true -Dfuzz_engine="$LIB_FUZZING_ENGINE" -Dprefer_static=true --buildtype=plain -Db_lundef=false "$work" "$source"
 
-targets=(import_wire round_trip operations kernels text_inputs)
+targets=(import_wire round_trip operations arguments kernels text_inputs)
 ninja -C "$work" ${KVCERT_JOBS:+-j "$KVCERT_JOBS"} "${targets[@]/#/fuzz/kvcert_fuzz_}"
 
 seeds() {  # TARGET  the folders of its corpus
