@@ -163,6 +163,8 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
+        "digests: under every subset of the CPU's features":
+            [*python, ROOT / "tools/check_features.py", build / "tests/kvcert_digests"],
     }
 
 
