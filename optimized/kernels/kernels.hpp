@@ -159,4 +159,9 @@ extern const Int8Kernels avx2_int8;
 extern const StateKernels avx2_state;
 extern const Binary16Kernels f16c_binary16;  ///< needs AVX and F16C
 
+extern const Table neon_table;
+extern const Int8Kernels neon_int8;
+extern const Binary16Kernels neon_binary16;
+extern const StateKernels neon_state;
+
 }  // namespace kvcert::optimized::kernels
