@@ -120,8 +120,7 @@ inline float maximum_of(const float* row, std::size_t n) {
   return result;
 }
 
-void softmax_row(float* row, std::size_t n, std::size_t first_lane, const float* sink) {
-  count_call();
+inline void softmax_row(float* row, std::size_t n, std::size_t first_lane, const float* sink) {
   float m = maximum_of(row, n);
   if (sink != nullptr && *sink > m) m = *sink;
 
@@ -145,6 +144,13 @@ void softmax_row(float* row, std::size_t n, std::size_t first_lane, const float*
   if (sink != nullptr) denominator += vgetq_lane_f32(exp4(vdupq_n_f32(*sink - m)), 0);
   const float32x4_t all = vdupq_n_f32(denominator);
   map_row(row, row, n, [all](float32x4_t e) { return canonical(vdivq_f32(e, all)); });
+}
+
+void softmax_rows(float* p, std::size_t heads, std::size_t stride, std::size_t n, std::size_t first_lane,
+                  const float* sinks, const void*, std::size_t) {
+  count_call();
+  for (std::size_t h = 0; h < heads; ++h)
+    softmax_row(p + h * stride, n, first_lane, sinks == nullptr ? nullptr : sinks + h);
 }
 
 void add_row(float* acc, const float* row, std::size_t n) {
@@ -178,7 +184,7 @@ void tanh_row(const float* in, float* out, std::size_t n) {
 
 }  // namespace
 
-constinit const Table neon_table{scores,  softcap_row, softmax_row, weighted_sum, add_row,        canonicalize_row,
+constinit const Table neon_table{scores,  softcap_row, softmax_rows, weighted_sum, add_row, canonicalize_row,
                                  exp_row, tanh_row,    calls,       &neon_int8,   &neon_binary16, &neon_state};
 
 }  // namespace kvcert::optimized::kernels
