@@ -69,7 +69,7 @@ void attend_heads(const BoundedTask& task, const Ring& ring, std::size_t kv, std
   }
 
   // 2. probabilities
-  for (std::size_t h = 0; h < heads; ++h) kernel.softmax_row(p + h * stride, sinks + rows, 0, nullptr);
+  kernel.softmax_rows(p, heads, stride, sinks + rows, 0, nullptr, nullptr, 0);
 
   // 3. output
   std::fill_n(out, heads * head_dim, 0.0F);

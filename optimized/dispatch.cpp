@@ -26,8 +26,14 @@ constexpr Row avx2_row{Isa::avx2, "avx2", nullptr, 0};
 constexpr const kernels::Binary16Kernels* f16c = nullptr;
 #endif
 
+#if defined(__aarch64__)
+constexpr Row neon_row{Isa::neon, "neon", &kernels::neon_table, 0};
+#else
+constexpr Row neon_row{Isa::neon, "neon", nullptr, 0};
+#endif
+
 /// In the order of the enum. A new ISA adds its row.
-constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, 0}, avx2_row};
+constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, 0}, avx2_row, neon_row};
 
 /// The tables that a set of features allows. F16C is a feature of its own: without it an ISA's table converts with the
 /// portable kernels.

@@ -9,6 +9,7 @@ namespace kvcert::optimized {
 enum class Isa : std::uint8_t {
   scalar,  ///< portable C++, no instruction beyond the platform's baseline, no fused multiply-add hardware
   avx2,    ///< x86-64 with AVX2 and FMA
+  neon,    ///< AArch64, whose every CPU has Advanced SIMD
 };
 
 }  // namespace kvcert::optimized

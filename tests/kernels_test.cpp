@@ -248,16 +248,24 @@ BOOST_AUTO_TEST_CASE(softcap_is_c_tanh_of_s_over_c) {
 BOOST_AUTO_TEST_CASE(softmax_keeps_lanes_by_row_index) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 2000; ++round) {
-      Guarded row(any_size(), Mixture{});
-      if (round % 2 == 0)  // scores as models have them, some far below the maximum: subnormal and zero weights
-        for (float& s : row.view())
-          s = static_cast<float>(static_cast<int>(below(1 << 20))) * (round % 4 == 0 ? 0x1p-17F : -0x1p-13F);
-      const float sink = below(3) == 0 ? row.view()[0] : Mixture{}();
-      const float* with = below(2) == 0 ? &sink : nullptr;
-      const std::size_t first_lane = below(16);
-      const std::vector<float> truth = softmax(row.copy(), first_lane, with);
-      kernel.softmax_row(row.data(), row.view().size(), first_lane, with);
-      check_row(row, truth, true, "probability");
+      const std::size_t heads = 1 + below(5), n = any_size(), stride = n + below(20), first_lane = below(16);
+      Guarded p(heads * stride), sinks(heads, Mixture{});
+      const bool with_sinks = below(2) == 0;
+      std::vector<float> truth = p.copy();  // what lies between rows stays
+      for (std::size_t h = 0; h < heads; ++h) {
+        const auto row = p.view().subspan(h * stride, n);
+        std::ranges::generate(row, Mixture{});
+        if (round % 2 == 0)  // scores as models have them, some far below the maximum: subnormal and zero weights
+          for (float& s : row)
+            s = static_cast<float>(static_cast<int>(below(1 << 20))) * (round % 4 == 0 ? 0x1p-17F : -0x1p-13F);
+        if (below(3) == 0) sinks.view()[h] = row[0];
+        std::ranges::copy(softmax({row.begin(), row.end()}, first_lane, with_sinks ? &sinks.view()[h] : nullptr),
+                          truth.begin() + static_cast<std::ptrdiff_t>(h * stride));
+      }
+      const auto* nowhere = reinterpret_cast<const void*>(below(3) * 4096 + 64);  // a hint reads nothing
+      kernel.softmax_rows(p.data(), heads, stride, n, first_lane, with_sinks ? sinks.data() : nullptr, nowhere,
+                          below(100000));
+      check_row(p, truth, true, "probability");
     }
   });
 }
@@ -276,7 +284,7 @@ BOOST_AUTO_TEST_CASE(softmax_special_values) {
             std::vector<float> column = row.copy();
             const std::vector<float> truth = softmax(column, 0, &sink);
             column.push_back(sink);
-            kernel.softmax_row(row.data(), n, 0, &sink);
+            kernel.softmax_rows(row.data(), 1, n, n, 0, &sink, nullptr, 0);
             check_row(row, truth, true, "probability");
             // Said once more in words: these make the whole head NaN, and nothing else does.
             const auto poison = [](float x) { return std::isnan(x) || x == infinity; };

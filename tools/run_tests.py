@@ -168,6 +168,8 @@ def checks(build: pathlib.Path) -> dict[str, list]:
            for target in ("import_wire", "round_trip", "operations", "arguments", "kernels", "text_inputs")},
         "fuzz: small records that ask for gigabytes": [build / "fuzz/kvcert_hostile_sizes"],
         "fuzz: the planted faults fit the code": [*python, ROOT / "tests/planted_faults_test.py"],
+        "digests: under every subset of the CPU's features":
+            [*python, ROOT / "tools/check_features.py", build / "tests/kvcert_digests"],
     }
     if os.environ.get("KVCERT_TEST_LEVEL") == "full":  # a whole build of its own, with clang
         listed["fuzz: OSS-Fuzz's build, and each target for a moment"] = [*python, ROOT / "tools/fuzz.py", "oss-fuzz"]

@@ -114,13 +114,17 @@ struct Table {
   /// included). A NaN need not be canonical.
   void (*softcap_row)(float* row, std::size_t n, float cap);
 
-  /// row = softmax(row), in place. row [n], n ≥ 1, any bits; row[i] belongs to the lane (first_lane + i) mod 16, and
-  /// first_lane < 16 (the absolute index of the first visible row, mod 16). sink: nullptr, or one logit of any bits.
+  /// Each row h = p + h · stride, [n], becomes softmax(row h), in place. heads and n ≥ 1, stride ≥ n, any bits; element i
+  /// belongs to the lane (first_lane + i) mod 16, and first_lane < 16 (the absolute index of the first visible row, mod
+  /// 16). sinks: nullptr, or [heads] logits of any bits.
   ///   m = maximum of row and sink from −∞, NaN ignored       (the sign of a zero m reaches no result)
   ///   e_i = exp(row[i] − m), correctly rounded
   ///   denominator: 16 lanes, all +0, each += its e_i, i ascending; fold as in scores; then + exp(sink − m)
   ///   row[i] = e_i / denominator, correctly rounded; a NaN is canonical.
-  void (*softmax_row)(float* row, std::size_t n, std::size_t first_lane, const float* sink);
+  /// No memory is read meanwhile, so a kernel may ask the caches for [ahead, ahead + ahead_bytes), which will be: a hint
+  /// that reads nothing and changes no result.
+  void (*softmax_rows)(float* p, std::size_t heads, std::size_t stride, std::size_t n, std::size_t first_lane,
+                       const float* sinks, const void* ahead, std::size_t ahead_bytes);
 
   /// out[h · head_dim + d] = fma(p[h · stride + r], v[r · head_dim + d], itself), r ascending, for every r whose
   /// p[h · stride + r] is not ±0; such a row changes no bit of head h. p [heads × stride], v [rows × head_dim], out
@@ -158,5 +162,10 @@ extern const Table avx2_table;  ///< with scalar_binary16: dispatch puts f16c_bi
 extern const Int8Kernels avx2_int8;
 extern const StateKernels avx2_state;
 extern const Binary16Kernels f16c_binary16;  ///< needs AVX and F16C
+
+extern const Table neon_table;
+extern const Int8Kernels neon_int8;
+extern const Binary16Kernels neon_binary16;
+extern const StateKernels neon_state;
 
 }  // namespace kvcert::optimized::kernels
