@@ -163,6 +163,9 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
+        "engines: pipe, plug-in, schemas, bad input": [*python, ROOT / "tests/foreign_test.py", build],
+        "install: a project built against the installed tree": [*python, ROOT / "tests/install_test.py", build],
+        "engines: broken ones are caught by name": [*python, ROOT / "tools/test_broken.py", build, "--seeds", "1"],
     }
 
 
@@ -170,7 +173,7 @@ def run_check(name: str, command: list) -> bool:
     began = time.monotonic()
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-                             check=False, timeout=600)
+                             check=False, timeout=1800)
         good, output = run.returncode == 0, run.stdout + run.stderr
     except (OSError, subprocess.TimeoutExpired) as fault:
         good, output = False, str(fault)
