@@ -220,7 +220,8 @@ std::vector<std::uint8_t> record_of(const Layer& l) {
   h.committed = l.committed;
   std::vector<std::uint8_t> bytes(sizeof(Header));
   std::memcpy(bytes.data(), &h, sizeof(Header));
-  for (const auto* part : {&k, &v, &importance, &l.state}) {
+  const std::vector<float>* const parts[] = {&k, &v, &importance, &l.state};
+  for (const auto* part : parts) {
     const auto* from = reinterpret_cast<const std::uint8_t*>(part->data());
     bytes.insert(bytes.end(), from, from + part->size() * sizeof(float));
   }
