@@ -41,8 +41,9 @@ enum class Op : std::uint8_t {
   round_trip,     ///< export, import into the same layer
   import_record,  ///< a record from elsewhere, whole or damaged
   configure,      ///< sinks, layer, identity, linear_wire_allowed
+  group,          ///< an O(1) group of its own: prefill, exact-only or sealed, and a few steps
 };
-inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::configure) + 1;
+inline constexpr std::size_t op_count = static_cast<std::size_t>(Op::group) + 1;
 const char* name(Op op);
 
 /// What kind of life a history mostly leads; every kind meets every operation now and then.

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ class Player {
   Player(Cache cache, const Setting& setting) : cache_(std::move(cache)), setting_(setting) {}
 
   const Cache& cache() const { return cache_; }
+
+  /// Whether an attend_group move is asked without a limit.
+  bool asks_all(const Move& move) const { return move.n == cache_.seq_len(); }
 
   Situation situation() const {
     Situation at;
@@ -105,6 +109,7 @@ class Player {
       }
       case Op::import_record: return answer(cache_.import_wire(move.bytes));
       case Op::configure: return configure(move);
+      case Op::group: return group(move);
     }
     return {};
   }
@@ -123,8 +128,9 @@ class Player {
     std::vector<float> acc = move.acc;
     Query query{.q_group = move.q, .kv_head = move.kv_head, .scale = move.scale, .first = move.from, .softcap = move.softcap,
                 .sinks = move.sinks};
-    Reply reply = move.op == Op::attend_group ? answer(cache_.attend_group_upto(query, move.n, out, acc))
-                                              : answer(cache_.attend_chunk(query, move.n, move.from, move.window, out, acc));
+    Reply reply = move.op == Op::attend_chunk ? answer(cache_.attend_chunk(query, move.n, move.from, move.window, out, acc))
+                  : asks_all(move)            ? answer(cache_.attend_group(query, out, acc))
+                                              : answer(cache_.attend_group_upto(query, move.n, out, acc));
     reply.numbers = bits(out);  // also when refused: then both must be as they were
     for (float x : acc) reply.numbers.push_back(bits(x));
     return reply;
@@ -137,6 +143,30 @@ class Player {
     Reply reply = answer(cache_.bounded_step(move.q, move.k, move.v, BoundedSinks{move.sinks, move.acc}, *rope, move.scale,
                                              move.heads, out));
     reply.numbers = bits(out);
+    return reply;
+  }
+
+  /// Kernels are the layer's own, where an implementation has a choice of them.
+  Reply group(const Move& move) const {
+    using Group = typename Cache::O1Group;
+    const std::size_t dim = setting_.geometry.head_dim, fan_out = setting_.fan_out;
+    const auto k = std::span(move.k), v = std::span(move.v), q = std::span(move.q);
+    // A spoilt move may have lost a number, or count more rows than there are; the prefill then refuses, in both.
+    const std::size_t t = std::min(move.n, k.size());
+    const auto first = [](std::span<const float> all, std::size_t n) { return all.first(std::min(n, all.size())); };
+    const auto rows = first(k, t * dim), values = first(v, t * dim), queries = first(q, t * fan_out * dim);
+    auto made = [&] {
+      if constexpr (requires { cache_.isa(); }) return Group::prefill(move.o1, dim, fan_out, rows, values, queries, cache_.isa());
+      else return Group::prefill(move.o1, dim, fan_out, rows, values, queries);
+    }();
+    if (!made) return answer(made);
+    Reply reply{{}, {}, made->exact_only() ? std::uint64_t{1} : std::uint64_t{2}};
+    for (std::size_t i = t; (i + 1) * dim <= std::min(k.size(), v.size()) && (i + 1) * fan_out * dim <= q.size(); ++i) {
+      std::vector<float> out(fan_out * dim);
+      const auto stepped = made->step(q.subspan(i * fan_out * dim, fan_out * dim), k.subspan(i * dim, dim), v.subspan(i * dim, dim), out);
+      if (!stepped) return answer(stepped);
+      for (float x : out) reply.numbers.push_back(bits(x));
+    }
     return reply;
   }
 
@@ -157,13 +187,15 @@ class Player {
   std::optional<typename Cache::RingSnapshot> ring_;
 };
 
-/// How often each operation was played and succeeded, and each state was reached.
+/// How often each operation was played and succeeded, each state was reached, and in how many histories each operator gave an
+/// answer that was worth comparing: over rows, in each storage apart.
 struct Coverage {
-  std::map<std::string, std::uint64_t> played, succeeded, states;
+  std::map<std::string, std::uint64_t> played, succeeded, states, histories;
   void add(const Coverage& other) {
     for (const auto& [name, n] : other.played) played[name] += n;
     for (const auto& [name, n] : other.succeeded) succeeded[name] += n;
     for (const auto& [name, n] : other.states) states[name] += n;
+    for (const auto& [name, n] : other.histories) histories[name] += n;
   }
 };
 
@@ -179,6 +211,41 @@ std::string state_name(const Cache& layer) {
   return text;
 }
 
+/// The operator that an accepted move was a use of, "attend_group q8_keys", or nothing where it had nothing to do. `rows` were
+/// there before it.
+template <class Player>
+std::optional<std::string> operator_name(const Player& player, const Move& move, const Reply& reply, std::uint64_t rows) {
+  constexpr const char* modes[] = {"", " q8", " q8_keys", " q8_values"};
+  std::string text = name(move.op);
+  switch (move.op) {
+    case Op::attend:
+    case Op::attend_group:
+    case Op::attend_chunk:
+      if (rows == 0 || reply.numbers.empty() || move.out_floats == 0) {
+        if (move.op != Op::attend || reply.count == 0) return std::nullopt;
+      }
+      if (move.op == Op::attend_group && !player.asks_all(move)) text = "attend_group_upto";
+      break;
+    case Op::truncate_last:
+    case Op::evict_recent:
+    case Op::evict_by_mass:
+      if (player.cache().seq_len() == rows) return std::nullopt;
+      break;
+    case Op::append:
+    case Op::append_chunk:
+    case Op::accumulate_imp: break;
+    case Op::o1_seal: return reply.count == 1 ? std::optional(text) : std::nullopt;
+    case Op::group: return text + (reply.count == 1 ? " exact-only" : " sealed");
+    case Op::snapshot:
+    case Op::restore:
+    case Op::round_trip: return text;
+    default: return text;
+  }
+  const auto state = player.cache().state();
+  if (state == LayerState::bounded && move.op == Op::truncate_last) return text + " ring";
+  return text + modes[static_cast<std::size_t>(player.cache().mode())];
+}
+
 /// Plays one history on two engines side by side; after every step the replies and everything observable must be equal.
 /// The sentence of the first difference, or nothing.
 template <class EngineA, class EngineB>
@@ -188,8 +255,10 @@ std::optional<std::string> difference_in_history(const EngineA& a, const EngineB
   if (!made_a || !made_b) return "a layer could not be made";
   Player first(std::move(*made_a), history.setting);
   Player second(std::move(*made_b), history.setting);
+  std::set<std::string> operators;
   for (std::size_t i = 0; i < history.steps.size(); ++i) {
     const Move move = materialize(history.steps[i], history.setting, first.situation());
+    const std::uint64_t rows = first.cache().seq_len();
     const Reply reply_a = first.play(move);
     const Reply reply_b = second.play(move);
     ++coverage.played[name(move.op)];
@@ -211,7 +280,10 @@ std::optional<std::string> difference_in_history(const EngineA& a, const EngineB
     if (reply_a.numbers.size() != reply_b.numbers.size()) return where("different counts of numbers");
     if (auto found = difference(observe(first.cache()), observe(second.cache()))) return where("they differ in " + *found);
     if (auto found = incoherence(first.cache())) return where(*found);
+    if (reply_a.refused) continue;
+    if (const auto used = operator_name(first, move, reply_a, rows)) operators.insert(*used);
   }
+  for (const auto& used : operators) ++coverage.histories[used];
   return std::nullopt;
 }
 

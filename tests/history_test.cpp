@@ -32,6 +32,21 @@ const std::vector<std::string> states{
     "plain q8_values frozen", "plain q8 empty", "collecting", "collecting empty", "sealed", "aborted", "bounded", "bounded empty", "linear",
     "linear empty"};
 
+/// Every operator of the contract, and the int8 ones in each storage: each must have been compared in so many histories.
+std::vector<std::string> operators() {
+  std::vector<std::string> names{"append", "append_chunk", "accumulate_imp", "truncate_last", "truncate_last ring", "evict_recent", "evict_by_mass",
+                                 "clear", "snapshot", "restore", "round_trip", "import_record", "linear_commit", "linear_set_scratch",
+                                 "linear_accept_scratch", "discard_linear_scratch", "bounded_step", "bounded_snapshot", "bounded_restore", "o1_begin", "o1_push_q",
+                                 "o1_seal", "o1_step", "group exact-only", "group sealed"};
+  for (const char* mode : {"", " q8", " q8_keys", " q8_values"}) {
+    for (const char* op : {"attend", "attend_group", "attend_group_upto", "attend_chunk"}) names.push_back(std::string(op) + mode);
+  }
+  for (const char* mode : {" q8", " q8_keys", " q8_values"}) {
+    for (const char* op : {"append", "append_chunk", "truncate_last", "evict_recent", "evict_by_mass"}) names.push_back(std::string(op) + mode);
+  }
+  return names;
+}
+
 void report(const Coverage& coverage) {
   fmt::print("    operation                 played  succeeded\n");
   for (const auto& [name, n] : coverage.played) {
@@ -40,6 +55,8 @@ void report(const Coverage& coverage) {
   }
   fmt::print("    state                    visited\n");
   for (const auto& [name, n] : coverage.states) fmt::print("    {:<24}{:>8}\n", name, n);
+  fmt::print("    operator                 histories in which it was compared\n");
+  for (const auto& [name, n] : coverage.histories) fmt::print("    {:<24}{:>8}\n", name, n);
 }
 
 }  // namespace
@@ -59,7 +76,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(reference_and_optimized_never_differ, Engine, test
   Coverage coverage;
   const auto& configuration = rc::detail::configuration();
   auto parameters = configuration.testParams;
-  parameters.maxSuccess = static_cast<int>(tests::at_level(500));
+  parameters.maxSuccess = static_cast<int>(tests::at_level(8000));
   rc::detail::TestMetadata metadata;
   metadata.id = boost::unit_test::framework::current_test_case().full_name();
   const auto property = [&] {
@@ -75,6 +92,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(reference_and_optimized_never_differ, Engine, test
                std::to_string(parameters.seed) + "\" ./kvcert test --run_test=" + metadata.id);
   }
   report(coverage);
+  for (const std::string& name : operators()) {
+    BOOST_TEST(coverage.histories[name] >= tests::at_level(500), name << " was compared in " << coverage.histories[name] << " histories only");
+  }
   for (const std::string& state : states) BOOST_TEST(coverage.states[state] > 0U, "no history reached the state " << state);
   for (std::size_t op = 0; op < certify::op_count; ++op) {
     const std::string name = certify::name(static_cast<certify::Op>(op));

@@ -12,7 +12,7 @@ import sys
 
 # A standard header has no slash and no dot; these are the exceptions that are not another library.
 SYSTEM = {"immintrin.h", "cpuid.h", "arm_neon.h", "xmmintrin.h", "unistd.h", "sys/wait.h", "sys/mman.h", "sys/auxv.h",
-          "sys/ioctl.h", "sys/utsname.h", "sys/resource.h", "sys/types.h", "sys/prctl.h", "stddef.h", "stdint.h", "dlfcn.h", "fcntl.h", "poll.h", "signal.h"}
+          "sys/ioctl.h", "sys/utsname.h", "sys/resource.h", "sys/types.h", "sys/prctl.h", "stddef.h", "stdint.h", "dlfcn.h", "malloc.h", "fcntl.h", "poll.h", "signal.h"}
 
 # room: (quoted prefixes it may include, angle-bracket libraries it may include)
 ROOMS = {

@@ -196,7 +196,7 @@ def run_check(name: str, command: list) -> bool:
 
 def main() -> int:
     build, arguments = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
-    program = build / "tests" / "kvcert_tests"
+    program = build / "tests" / os.environ.get("KVCERT_TEST_PROGRAM", "kvcert_tests")
     if any(argument.split("=")[0] in {"--help", "--list_content", "--version", "-h", "-?"} for argument in arguments):
         os.execv(program, [str(program), *arguments])
     passed, failed = run_boost(program, arguments)

@@ -37,6 +37,18 @@ struct OverlayCase {
   }
 };
 
+/// A group of its own, on the engine's kernels where it has a choice of them.
+template <class Engine>
+auto group_of(const Engine& engine, const O1Config& config, std::size_t dim, std::size_t fan_out, std::span<const float> keys,
+              std::span<const float> values, std::span<const float> queries) {
+  using Group = typename Engine::Cache::O1Group;
+  if constexpr (requires { engine.isa; }) {
+    return must(Group::prefill(config, dim, fan_out, keys, values, queries, engine.isa), "prefill");
+  } else {
+    return must(Group::prefill(config, dim, fan_out, keys, values, queries), "prefill");
+  }
+}
+
 /// Law 12, boundary: below it sealing answers false and the layer stays exact; at it, true; every row is in exactly one place:
 /// sinks, ring or far field, and the far field of every head counts it once.
 template <class Engine>
@@ -113,7 +125,7 @@ Outcome overlay_is_constant(const Engine& engine, const TestCase& test) {
   }
   must(layer.o1_seal(overlay.query_heads), "o1_seal");
   const auto bytes = layer.memory_bytes();
-  auto group = must(Group::prefill(overlay.config, dim, fan_out, keys, values, queries), "prefill");
+  auto group = group_of(engine, overlay.config, dim, fan_out, keys, values, queries);
   for (std::size_t i = overlay.prefill; i < overlay.prefill + overlay.steps; ++i) {
     const auto together = must(layer.o1_step(overlay.q[i], overlay.k[i], overlay.v[i], overlay.query_heads), "o1_step");
     std::vector<float> alone(fan_out * dim);
@@ -138,8 +150,6 @@ Outcome overlay_is_constant(const Engine& engine, const TestCase& test) {
 /// exact attention (h_v = h_s = n − 1, g = 1, L = 0).
 template <class Engine>
 Outcome overlay_exact_only(const Engine& engine, const TestCase& test) {
-  using Group = typename Engine::Cache::O1Group;
-  (void)engine;
   const OverlayCase overlay(test);
   const std::size_t dim = test.geometry.head_dim;
   const std::size_t fan_out = overlay.query_heads / test.geometry.num_kv_heads;
@@ -153,7 +163,7 @@ Outcome overlay_exact_only(const Engine& engine, const TestCase& test) {
     add(values, overlay.v[i], dim);
     add(queries, overlay.q[i], fan_out * dim);
   }
-  auto group = must(Group::prefill(overlay.config, dim, fan_out, keys, values, queries), "prefill");
+  auto group = group_of(engine, overlay.config, dim, fan_out, keys, values, queries);
   if (!group.exact_only() || group.view()) return violated(fmt::format("a group of {} rows is not exact-only", t));
   for (std::size_t i = t; i < t + overlay.steps; ++i) {
     add(keys, overlay.k[i], dim);
