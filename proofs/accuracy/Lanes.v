@@ -26,14 +26,14 @@ Lemma lane_nodup n i : NoDup (lane n i).
 Proof. apply FinFun.Injective_map_NoDup; [intros x y; lia|apply seq_NoDup]. Qed.
 
 Lemma lane_count n i x : (i < 16)%nat ->
-  count_occ Nat.eq_dec (lane n i) x = if andb (x <? n)%nat (x mod 16 =? i)%nat then 1%nat else 0%nat.
+  count_occ Nat.eq_dec (lane n i) x = if (andb (x <? n)%nat (x mod 16 =? i)%nat) then 1%nat else 0%nat.
 Proof.
   intros Hi. destruct (in_dec Nat.eq_dec x (lane n i)) as [I|I].
   - rewrite (proj1 (NoDup_count_occ' Nat.eq_dec _) (lane_nodup n i) x I).
     apply lane_in in I; [|exact Hi]. destruct I as [A B].
     apply Nat.ltb_lt in A. apply Nat.eqb_eq in B. rewrite A, B. reflexivity.
   - rewrite (proj1 (count_occ_not_In Nat.eq_dec _ x) I).
-    destruct andb (x <? n)%nat (x mod 16 =? i)%nat eqn:EB; [|reflexivity].
+    destruct (andb (x <? n)%nat (x mod 16 =? i)%nat) eqn:EB; [|reflexivity].
     apply Bool.andb_true_iff in EB. destruct EB as [A B]. apply Nat.ltb_lt in A. apply Nat.eqb_eq in B.
     exfalso. apply I, lane_in; auto.
 Qed.
@@ -56,7 +56,7 @@ Lemma gather_permutation n l : (forall i, (i < 16)%nat -> Permutation (l i) (lan
 Proof.
   intros Pl. apply (Permutation_count_occ Nat.eq_dec). intros x.
   assert (Cl : forall i, (i < 16)%nat ->
-    count_occ Nat.eq_dec (l i) x = if andb (x <? n)%nat (x mod 16 =? i)%nat then 1%nat else 0%nat).
+    count_occ Nat.eq_dec (l i) x = if (andb (x <? n)%nat (x mod 16 =? i)%nat) then 1%nat else 0%nat).
   { intros i Hi. rewrite <- lane_count by exact Hi. apply (Permutation_count_occ Nat.eq_dec), Pl, Hi. }
   assert (Cs : count_occ Nat.eq_dec (seq 0 n) x = if (x <? n)%nat then 1%nat else 0%nat).
   { destruct (Nat.ltb_spec x n).
