@@ -28,7 +28,7 @@ for target in "${targets[@]}"; do
   for folder in $(seeds "$target"); do
     for file in "$folder"/*; do
       # Folders share names; in the archive there are none.
-      [[ ! -f $file || $file == *.json || $file == *.md ]] || cp "$file" "$seeds_here/${folder##*/}-${file##*/}"
+      [[ ! -f $file || $file == */index.json ]] || cp "$file" "$seeds_here/${folder##*/}-${file##*/}"
     done
   done
   (cd "$seeds_here" && python3 -m zipfile -c "$OUT/${target}_seed_corpus.zip" ./*)
