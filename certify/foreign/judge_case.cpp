@@ -176,6 +176,7 @@ class CaseJudge {
     }
     explain(i, fmt::format("{} {}, expected {}", *got.count, what, expected));
     wrong(i, law_of(test_.steps[i].op, model_.layer(test_.steps[i])), fmt::format("{} {}, expected {}", *got.count, what, expected));
+    if (options_.hint && test_.steps[i].op == EngineOp::length) verdict_.hint = hint_for_length(test_, i, *got.count);
     return false;
   }
 
