@@ -32,6 +32,7 @@ Shape shape_from(const std::string& geometry, std::size_t fan_out) {
     throw std::runtime_error(fmt::format("\"{}\" is no geometry: KV heads x head_dim, as in 8x128", geometry));
   }
   shape.fan_out = fan_out;
+  shape.fixed = true;
   if (shape.kv_heads < 1 || shape.kv_heads > 256 || shape.head_dim < 1 || shape.head_dim > 4096) {
     throw std::runtime_error(fmt::format("the geometry {} is outside 1x1 to 256x4096", geometry));
   }

@@ -73,7 +73,7 @@ int verify_engine(const json& stated) {
   spec.suite = suite.at("name");
   spec.seed = suite.at("seed");
   spec.count = suite.at("count");
-  if (suite.contains("shape")) spec.shape = Shape{suite.at("shape").at(0), suite.at("shape").at(1), suite.at("shape").at(2)};
+  if (suite.contains("shape")) spec.shape = Shape{suite.at("shape").at(0), suite.at("shape").at(1), suite.at("shape").at(2), true};
   EngineRunner runner(source);
   if (const std::string fault = runner.begin(); !fault.empty()) throw std::runtime_error(fault);
   const json found = to_json(run_suite(runner, source, spec, ""));

@@ -255,6 +255,14 @@ bool near(std::span<const float> got, std::span<const double> other, std::span<c
 
 }  // namespace
 
+std::string hint_for_length(const EngineCase& test, std::size_t at, std::uint64_t got) {
+  for (const Story& story : stories()) {
+    const auto other = told(test, at, &story);
+    if (other && other->has_layer(test.steps[at]) && other->layer(test.steps[at]).length() == got) return fmt::format("it answers {}", story.behaviour);
+  }
+  return {};
+}
+
 std::string hint_for(const EngineCase& test, std::size_t at, std::span<const float> got, std::span<const double> allowed) {
   const EngineStep& step = test.steps[at];
   if (std::any_of(got.begin(), got.end(), [](float x) { return bits(x) == 0x7FA5A5A5U; })) return "it left outputs unwritten";

@@ -45,7 +45,9 @@ class CaseJudge {
       if (!step(i)) break;
     }
     if (verdict_.verdict == Judgement::wrong) return verdict_;
-    if (judged_ > 0) verdict_.verdict = declared_.canonical ? Judgement::bit_identical : Judgement::within_bound;
+    // A case with a step that was not done says nothing as a whole, however good its other outputs are.
+    if (!skipped_.empty()) verdict_.sentence = skipped_;
+    else if (judged_ > 0) verdict_.verdict = declared_.canonical ? Judgement::bit_identical : Judgement::within_bound;
     else if (exact_ > 0 && why_not_.empty()) verdict_.verdict = Judgement::holds;
     else verdict_.sentence = why_not_.empty() ? "it asks nothing" : why_not_;
     return verdict_;
@@ -79,6 +81,7 @@ class CaseJudge {
     const bool known = step.op == EngineOp::create || (model_.has_layer(step) && model_.layer(step).unknown.empty());
     if (!known) {
       why_not_ = model_.has_layer(step) ? model_.layer(step).unknown : "the layer was not created";
+      skipped_ = why_not_;
       model_.lose(step, why_not_);
       explain(i, "not judged: " + why_not_);
       return true;
@@ -87,6 +90,7 @@ class CaseJudge {
     if (got.status == Status::unsupported) {
       ++tally_.not_offered[call];
       why_not_ = call + " is not offered";
+      if (step.op != EngineOp::snapshot && step.op != EngineOp::export_state) skipped_ = why_not_;
       model_.lose(step, why_not_);
       explain(i, "unsupported");
       return true;
@@ -107,7 +111,7 @@ class CaseJudge {
     explain(i, "refused, as it must be: " + reason);
     if (answer_.steps[i].status == Status::unsupported) {
       ++tally_.not_offered[name(step.op)];
-      why_not_ = fmt::format("{} is not offered", name(step.op));
+      skipped_ = why_not_ = fmt::format("{} is not offered", name(step.op));
     } else {
       ++exact_;
       ++tally_.exact_steps;
@@ -129,7 +133,7 @@ class CaseJudge {
       return overflows(storage, rows) || std::any_of(rows.begin(), rows.end(), [](float x) { return !std::isfinite(x); });
     };
     if (cannot_hold(step.k, declared_.key_storage) || cannot_hold(step.v, declared_.value_storage)) {
-      why_not_ = "rows that are not finite, or do not fit the storage, were refused";
+      skipped_ = why_not_ = "rows that are not finite, or do not fit the storage, were refused";
       model_.lose(step, why_not_);
       explain(i, why_not_);
       return true;
@@ -150,7 +154,7 @@ class CaseJudge {
       case EngineOp::evict_by_mass: return counted(i, model_.removed(), "positions removed");
       case EngineOp::importance:
         if (!layer.unknown_importance.empty()) {
-          why_not_ = layer.unknown_importance;
+          skipped_ = why_not_ = layer.unknown_importance;
           explain(i, "not judged: " + why_not_);
           return true;
         }
@@ -176,6 +180,7 @@ class CaseJudge {
     }
     explain(i, fmt::format("{} {}, expected {}", *got.count, what, expected));
     wrong(i, law_of(test_.steps[i].op, model_.layer(test_.steps[i])), fmt::format("{} {}, expected {}", *got.count, what, expected));
+    if (options_.hint && test_.steps[i].op == EngineOp::length) verdict_.hint = hint_for_length(test_, i, *got.count);
     return false;
   }
 
@@ -236,6 +241,7 @@ class CaseJudge {
   CaseVerdict verdict_;
   std::uint64_t judged_ = 0, exact_ = 0;
   std::string why_not_;
+  std::string skipped_;  ///< why some step was not done
 };
 
 }  // namespace

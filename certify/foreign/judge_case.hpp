@@ -52,5 +52,7 @@ CaseVerdict judge_case(const EngineCase& test, const EngineAnswer& answer, const
 /// The name of the known way to misread the formula or the history that gives this answer to that step, or nothing.
 /// `allowed`: how far a number may lie from the one that the hypothesis gives.
 std::string hint_for(const EngineCase& test, std::size_t step, std::span<const float> got, std::span<const double> allowed);
+/// The same for a length.
+std::string hint_for_length(const EngineCase& test, std::size_t step, std::uint64_t got);
 
 }  // namespace kvcert::certify

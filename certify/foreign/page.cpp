@@ -83,8 +83,13 @@ data coverage(const json& c) {
   for (const auto& [geometry, features] : c.at("coverage").items()) {
     for (const auto& [feature, n] : features.items()) most = std::max(most, n.get<double>());
   }
+  // What was asked most comes first.
+  std::vector<std::pair<std::uint64_t, std::string>> order;
+  for (const auto& [geometry, features] : c.at("coverage").items()) order.emplace_back(features.value("attention", std::uint64_t{0}), geometry);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
   data rows(data::type::list);
-  for (const auto& [geometry, features] : c.at("coverage").items()) {
+  for (const auto& [outputs, geometry] : order) {
+    const json& features = c.at("coverage").at(geometry);
     data cells(data::type::list);
     for (const std::string& feature : coverage_features()) {
       const auto n = features.value(feature, std::uint64_t{0});
@@ -112,12 +117,16 @@ std::string histogram(const std::vector<std::uint64_t>& bins) {
     most = std::max(most, bins[i]);
   }
   const std::size_t shown = std::min(bins.size(), std::max<std::size_t>(last + 1, 8));
-  const double width = 1000.0 / static_cast<double>(shown);
+  const double width = 980.0 / static_cast<double>(shown);
+  const auto exponent = [](std::size_t power) {
+    constexpr const char* digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+    return (power >= 10 ? std::string(digits[power / 10]) : "") + digits[power % 10];
+  };
   std::string svg = "<svg viewBox=\"0 0 1000 230\" width=\"100%\" role=\"img\" aria-label=\"errors in ulps\">";
   for (std::size_t i = 0; i < shown; ++i) {
     const double height = 160.0 * static_cast<double>(bins[i]) / static_cast<double>(most);
-    const double x = static_cast<double>(i) * width;
-    const std::string label = i == 0 ? "≤ ½" : i + 1 == bins.size() ? "more" : fmt::format("≤ {}", std::uint64_t{1} << (i - 1));
+    const double x = 10 + static_cast<double>(i) * width;
+    const std::string label = i == 0 ? "≤ ½" : i + 1 == bins.size() ? "more" : i <= 8 ? fmt::format("≤ {}", std::uint64_t{1} << (i - 1)) : "≤ 2" + exponent(i - 1);
     svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"#0969da\"/>", x + 3, 185 - std::max(height, bins[i] > 0 ? 1.0 : 0.0),
                        width - 6, std::max(height, bins[i] > 0 ? 1.0 : 0.0));
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", x + width / 2, 180 - height, bins[i] == 0 ? "" : grouped(bins[i]));

@@ -21,7 +21,7 @@ th { font-weight: 600; color: var(--soft); font-size: 13px; } td.n, th.n { text-
 .v.wrong::before { content: "✗ "; } .v.open::before { content: "? "; } .v.ok::before { content: "✓ "; }
 .finding { border: 1px solid var(--bad); border-radius: 6px; padding: 8px 14px; margin: 8px 0; }
 .heat td { text-align: center; font-size: 12px; border: 1px solid #fff; padding: 5px 3px; font-variant-numeric: tabular-nums; }
-.heat th { font-size: 12px; text-align: center; vertical-align: bottom; } .heat th.g { text-align: left; white-space: nowrap; }
+.heat { table-layout: fixed; min-width: 900px; } .heat th { font-size: 12px; text-align: center; vertical-align: bottom; } .heat th.g { text-align: left; white-space: nowrap; width: 150px; }
 .heat td.none { background: repeating-linear-gradient(45deg, #fff, #fff 4px, #f3d5d7 4px, #f3d5d7 6px); color: var(--bad); }
 .scroll { overflow-x: auto; } ul { margin: 4px 0; padding-left: 22px; } svg text { font: 12px system-ui, sans-serif; fill: var(--soft); }
 </style></head><body>

@@ -45,7 +45,7 @@ json check_json(const CheckResult& check) {
   for (Judgement judgement : all_judgements) entry["counts"][field(judgement)] = check.count(judgement);
   if (!check.why_not.empty()) entry["not_judged_because"] = check.why_not;
   if (check.count(Judgement::wrong) > 0) {
-    entry["wrong"] = {{"id", check.wrong_id}, {"sentence", check.first_wrong}, {"law", check.law}, {"hint", check.hint}};
+    entry["wrong"] = {{"id", check.wrong_id}, {"sentence", check.first_wrong}, {"law", check.law}, {"hint", check.hint()}};
   }
   return entry;
 }
@@ -74,6 +74,16 @@ Judgement CheckResult::verdict() const {
   return Judgement::not_judged;
 }
 
+std::string CheckResult::hint() const {
+  std::string most;
+  std::uint64_t times = 0;
+  for (const auto& [text, n] : hints) {
+    if (n > times) most = text;
+    times = std::max(times, n);
+  }
+  return most;
+}
+
 CheckResult& EngineReport::check(const std::string& name) {
   const auto [found, added] = by_name_.try_emplace(name, checks_.size());
   if (added) {
@@ -92,9 +102,9 @@ bool EngineReport::add(const std::string& name, const std::string& id, const Cas
   for (char c : id) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
   digest += mixed;
   if (verdict.verdict == Judgement::not_judged) ++result.why_not[verdict.sentence];
+  if (!verdict.hint.empty()) ++result.hints[verdict.hint];
   if (verdict.verdict != Judgement::wrong || result.count(Judgement::wrong) > 1) return false;
   result.first_wrong = verdict.sentence;
-  result.hint = verdict.hint;
   result.law = verdict.law;
   result.wrong_id = id;
   return true;
@@ -170,7 +180,7 @@ std::string report_text(const EngineReport& report, bool color) {
     if (check.count(Judgement::wrong) == 0) continue;
     text += fmt::format("\n{}  {}: {}, in {} of {} cases\n       {}\n       broken: {}\n", painted("wrong", Judgement::wrong, color), check.name,
                         check.wrong_id, check.count(Judgement::wrong), check.cases, check.first_wrong, check.law);
-    if (!check.hint.empty()) text += fmt::format("       hint:   {}\n", check.hint);
+    if (!check.hint().empty()) text += fmt::format("       hint:   {}\n", check.hint());
     if (!check.finding_file.empty()) text += fmt::format("       replay: ./kvcert replay {}\n", check.finding_file);
   }
   const Tally& heads = report.tally.heads;

@@ -18,7 +18,11 @@ struct CheckResult {
   std::uint64_t cases = 0;
   std::map<Judgement, std::uint64_t> counts;
   std::map<std::string, std::uint64_t> why_not;  ///< not judged, by reason
-  std::string first_wrong, hint, law, wrong_id, finding_file;
+  std::string first_wrong, law, wrong_id, finding_file;
+  std::map<std::string, std::uint64_t> hints;  ///< of all wrong cases: one alone may fit several causes
+
+  /// The hint that most wrong cases agree on.
+  std::string hint() const;
 
   std::uint64_t count(Judgement judgement) const {
     const auto found = counts.find(judgement);

@@ -205,7 +205,6 @@ class SuiteRun {
       check.first_wrong += " (not every time)";
     } else {
       check.first_wrong = again.verdict.sentence;
-      if (!again.verdict.hint.empty()) check.hint = again.verdict.hint;
     }
     if (findings_.empty()) return;
     const std::string path = (std::filesystem::path(findings_) / (test.id + ".json")).string();
@@ -218,7 +217,7 @@ class SuiteRun {
     verdict.verdict = changed_.empty() ? Judgement::holds : Judgement::wrong;
     verdict.law = "law 13: FTZ, DAZ and rounding modes are the caller's";
     verdict.sentence = changed_;
-    verdict.hint = changed_.empty() ? "" : "a library linked with -ffast-math switches them on for the whole process";
+    verdict.hint = changed_.find("was switched on") == std::string::npos ? "" : "a library linked with -ffast-math switches them on for the whole process";
     report_.add("environment", "environment", verdict);
   }
 

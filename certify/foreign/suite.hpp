@@ -14,6 +14,7 @@ namespace kvcert::certify {
 
 struct Shape {
   std::size_t kv_heads = 2, head_dim = 4, fan_out = 3;
+  bool fixed = false;  ///< asked for by the user: cases keep it, even where another one would show more
 };
 
 /// One check: a named promise and the cases that ask about it.

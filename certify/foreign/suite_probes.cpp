@@ -76,7 +76,7 @@ EngineCase tiles(std::size_t index, Random&, const Shape& shape) {
 EngineCase head_map(std::size_t index, Random&, const Shape& shape) {
   EngineLayer layer = layer_of(shape);
   constexpr std::pair<std::size_t, std::size_t> maps[] = {{8, 2}, {6, 2}, {6, 3}, {12, 4}, {4, 1}, {4, 4}, {10, 2}};
-  if (index < std::size(maps)) std::tie(layer.query_heads, layer.kv_heads) = maps[index];
+  if (index < std::size(maps) && !shape.fixed) std::tie(layer.query_heads, layer.kv_heads) = maps[index];
   CaseBuilder build(fmt::format("V = KV head + 1, {} query heads on {} KV heads", layer.query_heads, layer.kv_heads));
   std::vector<double> right;
   for (std::size_t p = 0; p < 2; ++p) {
@@ -86,29 +86,31 @@ EngineCase head_map(std::size_t index, Random&, const Shape& shape) {
   return build.attend(1, 2, zero).closed_form(std::move(right)).take();
 }
 
-EngineCase uneven(std::size_t index, Random&, const Shape&) {
-  EngineLayer layer = layer_of({3, 4, 1});
+EngineCase uneven(std::size_t index, Random&, const Shape& shape) {
+  EngineLayer layer = layer_of(shape);
   constexpr std::pair<std::size_t, std::size_t> maps[] = {{4, 3}, {2, 3}, {42, 8}, {7, 2}, {1, 4}};
-  std::tie(layer.query_heads, layer.kv_heads) = maps[index % std::size(maps)];
+  if (shape.fixed && shape.kv_heads > 1) layer.query_heads += 1 + index % (shape.kv_heads - 1);
+  else std::tie(layer.query_heads, layer.kv_heads) = maps[index % std::size(maps)];
   CaseBuilder build(fmt::format("{} query heads cannot share {} KV heads", layer.query_heads, layer.kv_heads));
   return build.create(layer).take();
 }
 
 EngineCase sinks(std::size_t index, Random&, const Shape& shape) {
-  EngineLayer layer = layer_of({shape.kv_heads, shape.head_dim, std::max<std::size_t>(shape.fan_out, 2)});
+  EngineLayer layer = layer_of(shape);
+  if (!shape.fixed && shape.fan_out == 1) layer.query_heads *= 2;
   constexpr float levels[] = {0.6931472F, 3.0F, -2.0F, 0.0F, 1.5F, -0.5F};
   for (std::size_t h = 0; h < layer.query_heads; ++h) layer.sinks.push_back(levels[(h + index) % std::size(levels)]);
   layer.softcap = index % 2 == 0 ? 2.0F : 0.0F;
   const std::size_t n = 1 + index % 3;
   const std::size_t before = std::array<std::size_t, 4>{0, 1, 4, 30}[index % 4];
-  CaseBuilder build(fmt::format("q = 0, V = 1, {} positions at once after {}: the answer is n / (n + e^sink) for each head's own sink", n, before));
+  CaseBuilder build(fmt::format("q = 0, V = 2, {} positions at once after {}: the answer is 2n / (n + e^sink) for each head's own sink", n, before));
   std::vector<double> right;
   for (std::size_t p = before; p < before + n; ++p) {
-    for (float sink : layer.sinks) right.push_back(static_cast<double>(p + 1) / (static_cast<double>(p + 1) + std::exp(double{sink})));
+    for (float sink : layer.sinks) right.push_back(2 * static_cast<double>(p + 1) / (static_cast<double>(p + 1) + std::exp(double{sink})));
   }
-  const auto ones = [](auto, auto, auto) { return 1.0F; };
-  build.create(layer).append(before, any_key, ones);
-  return build.forward(n, any_key, ones, zero).closed_form(std::move(right)).take();
+  const auto twos = [](auto, auto, auto) { return 2.0F; };
+  build.create(layer).append(before, any_key, twos);
+  return build.forward(n, any_key, twos, zero).closed_form(std::move(right)).take();
 }
 
 /// Two rows that score +x and -x times the scale, with values 1 and 0.
@@ -185,7 +187,9 @@ EngineCase poison(std::size_t index, Random&, const Shape& shape) {
 }
 
 EngineCase layout(std::size_t index, Random&, const Shape& shape) {
-  const EngineLayer layer = layer_of(shape);
+  EngineLayer layer = layer_of(shape);
+  // Numbers of channels that no vector width divides, too.
+  if (!shape.fixed && index % 2 == 1) layer.head_dim = std::array<std::size_t, 5>{7, 33, 5, 1, 18}[index / 2 % 5];
   const std::size_t n = 2 + index % 5;
   CaseBuilder build("q = 0, every value says its row, KV head and channel: all of them arrive where they belong");
   build.create(layer).append(n, any_key, unique).append(1, any_key, unique);
