@@ -7,9 +7,12 @@ Open Scope R_scope.
 
 Definition exp_error : R := 363 / 36028797018963968.     (* 0x1.6bp-47, about 2^-46.5 *)
 
+Lemma abs_split x a : Rabs x <= a -> - a <= x <= a.
+Proof. intros H. pose proof (Rle_abs x). pose proof (Rle_abs (- x)) as N. rewrite Rabs_Ropp in N. lra. Qed.
+
 Theorem exp_taylor r : Rabs r <= 34658 / 100000 -> Rabs (exp_polynomial r * exp (- r) - 1) <= 9 / 1000000000000000.
 Proof.
-  intros H. apply Rabs_def2b in H. unfold exp_polynomial.
+  intros H. apply abs_split in H. unfold exp_polynomial.
   interval with (i_bisect r, i_taylor r, i_degree 16, i_prec 100).
 Qed.
 
@@ -18,18 +21,20 @@ Proof. unfold ln2_high, ln2_low. interval with (i_prec 120). Qed.
 
 Lemma exp_small b : Rabs b <= / 2 ^ 20 -> Rabs (exp b - 1) <= 2 * Rabs b.
 Proof.
-  intros H. assert (B : - / 2 ^ 20 <= b <= / 2 ^ 20) by (apply Rabs_def2b; exact H). simpl in B.
+  intros H. assert (B : - / 2 ^ 20 <= b <= / 2 ^ 20) by (apply abs_split; exact H). simpl in B.
+  assert (L : 1 + b <= exp b).
+  { destruct (Req_dec b 0) as [->|N]; [rewrite exp_0; lra|apply Rlt_le, exp_ineq1, N]. }
   destruct (Rle_dec 0 b) as [P|P].
-  - rewrite (Rabs_right b) by lra.
-    assert (1 + b <= exp b) by (destruct (Req_dec b 0) as [->|N]; [rewrite exp_0; lra|apply Rlt_le, exp_ineq1, N]).
-    assert (1 - b <= exp (- b)) by (destruct (Req_dec b 0) as [->|N]; [rewrite Ropp_0, exp_0; lra|apply Rlt_le; apply (exp_ineq1 (- b)); lra]).
-    rewrite exp_Ropp in *. pose proof (exp_pos b). rewrite Rabs_right by lra.
-    assert (exp b * (1 - b) <= 1) by (apply Rmult_le_compat_l with (r := exp b) in H1; [rewrite Rinv_r in H1; lra|lra]).
-    nra.
-  - rewrite (Rabs_left b) by lra.
-    assert (1 + b <= exp b) by (apply Rlt_le, exp_ineq1; lra).
-    assert (exp b < 1) by (rewrite <- exp_0; apply exp_increasing; lra).
-    rewrite Rabs_left by lra. lra.
+  - assert (L' : 1 + - b <= exp (- b)).
+    { destruct (Req_dec b 0) as [->|N]; [rewrite Ropp_0, exp_0; lra|apply Rlt_le, exp_ineq1; intros Z; apply N; lra]. }
+    rewrite exp_Ropp in L'. pose proof (exp_pos b) as E0.
+    assert (M : exp b * (1 + - b) <= 1).
+    { apply Rmult_le_compat_l with (r := exp b) in L'; [|lra]. rewrite Rinv_r in L' by lra. exact L'. }
+    assert (E2 : exp b <= 2) by nra.
+    assert (0 <= (2 - exp b) * b) by (apply Rmult_le_pos; lra).
+    rewrite (Rabs_right b) by lra. rewrite Rabs_right by lra. lra.
+  - assert (E1 : exp b < exp 0) by (apply exp_increasing; lra). rewrite exp_0 in E1.
+    rewrite (Rabs_left b) by lra. rewrite Rabs_left by lra. lra.
 Qed.
 
 (* x the argument, k the integer, r the reduced argument, p the polynomial's result, as computed. *)
@@ -50,7 +55,7 @@ Proof.
   { eapply Rle_trans; [apply exp_small|]; simpl in *; lra. }
   assert (Er : exp r = exp y * exp b) by (rewrite <- exp_plus; f_equal; unfold b; ring).
   assert (y0 : 0 < exp y) by apply exp_pos. assert (b0 : 0 < exp b) by apply exp_pos. assert (r0 : 0 < exp r) by apply exp_pos.
-  assert (M : 7 / 10 <= exp r) by (apply Rabs_def2b in Hr; interval).
+  assert (M : 7 / 10 <= exp r) by (apply abs_split in Hr; interval).
   assert (T' : Rabs (exp_polynomial r - exp r) <= 9 / 1000000000000000 * exp r).
   { replace (exp_polynomial r - exp r) with ((exp_polynomial r * exp (- r) - 1) * exp r) by (rewrite exp_Ropp; field; lra).
     rewrite Rabs_mult, (Rabs_right (exp r)) by lra. apply Rmult_le_compat_r; lra. }
@@ -73,20 +78,25 @@ Theorem rounding_test (round : R -> R) (monotone : forall a b, a <= b -> round a
   round low = round high -> round v = round low.
 Proof.
   intros y0 v0 Hv He Hm Hl Hh Same.
-  apply Rabs_def2b in Hv. apply Rabs_def2b in Hl. apply Rabs_def2b in Hh.
-  set (c := / 2 ^ 51) in *. assert (c0 : 0 < c) by (apply Rinv_0_lt_compat, pow_lt; lra). clearbody c. simpl in He.
+  apply abs_split in Hv. apply abs_split in Hl. apply abs_split in Hh.
+  assert (E : error <= / 1000) by (simpl in He; lra).
+  set (c := / 2 ^ 51) in *. assert (c0 : 0 < c) by (apply Rinv_0_lt_compat, pow_lt; lra). clearbody c.
+  assert (e2 : 0 <= error * error) by (apply Rmult_le_pos; lra).
+  assert (e3 : 0 <= error * error * (1 - 2 * error)) by (apply Rmult_le_pos; lra).
+  assert (e1 : error * error <= error * / 1000) by (apply Rmult_le_compat_l; lra).
   assert (Dn : y * (1 - error * (1 + 2 * error)) <= v).
-  { assert (y <= v * (1 + error)) by lra.
-    assert ((1 + error) * (1 - error * (1 + 2 * error)) <= 1) by nra.
-    assert (0 <= 1 - error * (1 + 2 * error)) by nra.
+  { assert (Y : y <= v * (1 + error)) by lra.
+    assert (Z : (1 + error) * (1 - error * (1 + 2 * error)) <= 1).
+    { assert (0 <= error * error * error) by (apply Rmult_le_pos; lra). lra. }
     apply Rle_trans with (v * (1 + error) * (1 - error * (1 + 2 * error))); [apply Rmult_le_compat_r; lra|].
     rewrite Rmult_assoc. rewrite <- (Rmult_1_r v) at 2. apply Rmult_le_compat_l; lra. }
   assert (Up : v <= y * (1 + error * (1 + 2 * error))).
-  { assert (v * (1 - error) <= y) by lra.
-    assert (1 <= (1 - error) * (1 + error * (1 + 2 * error))) by nra.
-    apply Rle_trans with (v * (1 - error) * (1 + error * (1 + 2 * error))); [|apply Rmult_le_compat_r; [nra|lra]].
+  { assert (Y : v * (1 - error) <= y) by lra.
+    assert (Z : 1 <= (1 - error) * (1 + error * (1 + 2 * error))) by lra.
+    apply Rle_trans with (v * (1 - error) * (1 + error * (1 + 2 * error))); [|apply Rmult_le_compat_r; lra].
     rewrite Rmult_assoc. rewrite <- (Rmult_1_r v) at 1. apply Rmult_le_compat_l; lra. }
-  assert (L : low <= v) by nra. assert (U : v <= high) by nra.
+  assert (Room : 0 <= y * (margin - (error * (1 + 2 * error) + c))) by (apply Rmult_le_pos; lra).
+  assert (L : low <= v) by lra. assert (U : v <= high) by lra.
   apply Rle_antisym; [rewrite Same; now apply monotone|now apply monotone].
 Qed.
 
@@ -111,7 +121,7 @@ Proof.
   replace (/ 2 ^ 51 * (x + x * q)) with (x * (/ 2 ^ 51 * (1 + q))) by ring.
   rewrite Rabs_mult, (Rabs_right x) by lra. apply Rmult_le_compat_l; [lra|].
   replace ((1 + zp * (1 + a)) * (1 + s) - (1 + q)) with ((zp - q) + zp * a + (1 + zp * (1 + a)) * s) by ring.
-  apply Rabs_def2b in Hq. 
+  apply abs_split in Hq. 
   assert (Q1 : 97 / 100 <= 1 + q) by (simpl in Hq; lra).
   eapply Rle_trans; [apply Rabs_triang|]. eapply Rle_trans; [apply Rplus_le_compat_r, Rabs_triang|]. rewrite !Rabs_mult.
   assert (A : Rabs (zp - q) <= / 2 ^ 57) by (apply Rabs_le; lra).
