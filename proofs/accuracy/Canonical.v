@@ -95,7 +95,7 @@ Proof.
 Qed.
 
 Lemma N_at_least : (n <= N X)%nat.
-Proof. apply N_ge. Qed.
+Proof. unfold N, Whole.n. destruct (sink X); lia. Qed.
 
 Lemma below_maximum p : (p < N X)%nat -> scores p <= canonical_maximum.
 Proof. intros H. apply (maximum_ge (seq 0 (N X)) scores p). apply in_seq. lia. Qed.
@@ -172,19 +172,27 @@ Proof.
   assert (NE : l <> []) by (intros E; rewrite E in Pl; apply Permutation_nil in Pl; destruct n; [lia|easy]).
   assert (Hin : forall p, In p l -> (p < N X)%nat).
   { intros p I. apply (Permutation_in p Pl) in I. apply in_seq in I. pose proof N_at_least. lia. }
+  pose proof (term_total n) as Last.
   left. unfold canonical_denominator. fold d. destruct (sink X) as [x|] eqn:ES.
   - assert (EN : N X = S n) by (unfold N; rewrite ES; reflexivity).
     assert (Pt' : part totals (l ++ [n]) (S ((n + 15) / 16 - 1 + 4)) (rnd (d + canonical_weight n))).
     { apply (part_add totals totals_add totals_deeper); [exact Pt|].
-      split; [apply rnd_binary32|]. right. apply totals_deeper with 0%nat; [lia|apply term_total]. }
+      split; [apply rnd_binary32|]. right. apply totals_deeper with 0%nat; [lia|exact Last]. }
     apply part_some in Pt'; [|intros E; apply app_eq_nil in E; easy].
     destruct Pt' as (h & Hh & A).
     { intros p I. apply in_app_or in I. destruct I as [I|[<-|[]]]; [auto|lia]. }
-    exists (l ++ [n]), h, 0%nat. repeat split; simpl; auto; try lia.
-    unfold all. rewrite EN, seq_S. apply Permutation_app_tail, Pl.
+    exists (l ++ [n]), h, 0%nat. split; [|split; [|split]].
+    + unfold all. rewrite EN, seq_S. apply Permutation_app_tail, Pl.
+    + change (h <= (n + 15) / 16 + 4)%nat. lia.
+    + apply Nat.le_refl.
+    + exact A.
   - assert (EN : N X = n) by (unfold N; rewrite ES; reflexivity).
     apply part_some in Pt; [|exact NE]. destruct Pt as (h & Hh & A); [exact Hin|].
-    exists l, h, 0%nat. repeat split; simpl; auto; try lia. unfold all. rewrite EN. exact Pl.
+    exists l, h, 0%nat. split; [|split; [|split]].
+    + unfold all. rewrite EN. exact Pl.
+    + change (h <= (n + 15) / 16 + 4)%nat. lia.
+    + apply Nat.le_refl.
+    + exact A.
 Qed.
 
 Lemma stored_exactly unit x : 0 <= unit -> stored unit x x.
@@ -221,7 +229,8 @@ Proof.
   - intros p j. apply stored_exactly. simpl. lra.
   - intros p. apply stored_exactly. simpl. lra.
   - apply canonical_score_is.
-  - intros NS. unfold computed_sink, scores. rewrite Nat.ltb_irrefl. simpl.
+  - intros _. unfold computed_sink, scores, Whole.n. rewrite Nat.ltb_irrefl.
+    change (Rabs (sigma X - sigma X) <= (1 - 1) * Rabs (sigma X) + 0 * lambda32 * 1).
     replace (sigma X - sigma X) with 0 by ring. rewrite Rabs_R0. lra.
   - left. destruct (maximum_in (seq 0 (N X)) scores) as (p0 & I0 & E0).
     { pose proof N_at_least. destruct (N X); [lia|easy]. }
@@ -231,11 +240,11 @@ Proof.
     rewrite seq_length in Pt. destruct Pt as (h & Hh & Tree).
     exists canonical_maximum, canonical_denominator, (rev (seq 0 n)), h, canonical_probability.
     split; [exists p0; split; [exact I0|exact E0]|]. split; [|split; [apply canonical_denominator_is|split; [|split; [|split]]]].
-    + intros p I. apply in_seq in I. apply below_maximum. pose proof N_at_least. lia.
-    + intros p I. apply in_seq in I. pose proof N_at_least. exists (canonical_weight p), (canonical_probability p).
+    + intros p I. apply in_seq in I. unfold Whole.n in I. apply below_maximum. pose proof N_at_least. lia.
+    + intros p I. apply in_seq in I. unfold Whole.n in I. pose proof N_at_least. exists (canonical_weight p), (canonical_probability p).
       split; [apply weight_is; lia|]. split; [left; split; [reflexivity|apply law14_binary32_rounds]|apply rounds_exact; simpl; lra].
     + symmetry. apply Permutation_rev.
-    + simpl. lia.
+    + change (h <= 1 + (n - 1))%nat. lia.
     + exact Tree.
 Qed.
 
