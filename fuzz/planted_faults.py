@@ -4,6 +4,7 @@
 once in the file; `./kvcert test` checks that, so a rewrite of the code takes its faults along or says that it did not.
 """
 import dataclasses
+import pathlib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,47 +17,64 @@ class Fault:
     why: str  # what kind of mistake it stands for
 
 
-SCAN, DECODE, ENCODE = "optimized/wire_scan.cpp", "optimized/wire_decode.cpp", "optimized/wire.cpp"
+DECODE, ENCODE = "optimized/wire_decode.cpp", "optimized/wire.cpp"
 HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2.cpp"
+
+# The scan in either spelling: the decoder's core is C++ or, where the prover reads it, C.
+SCAN_IN_C = (pathlib.Path(__file__).resolve().parent.parent / "optimized" / "wire_scan.c").is_file()
+
+
+def scan(name: str, cpp: tuple[str, str], c: tuple[str, str], why: str) -> Fault:
+    return Fault(name, "import_wire", "optimized/wire_scan.c" if SCAN_IN_C else "optimized/wire_scan.cpp", *(c if SCAN_IN_C else cpp), why)
+
 
 FAULTS = [
     # The scan: what is looked at, and how far.
-    Fault("missing-bound", "import_wire", SCAN, "if (n > remaining) return refuse", "if (n > remaining + 4) return refuse",
-          "a length is not held against what remains: a read past the buffer"),
-    Fault("header-of-28-bytes", "import_wire", SCAN, "  return bounded_field(c, 8, max_count,",
-          "  if (c->size >= 28 && c->size < 32) return *position = load(c->bytes, c->at, 8), c->at += 8, true;\n"
-          "  return bounded_field(c, 8, max_count,",
-          "a known defect: 28 bytes count as a header, and its last field lies beyond"),
-    Fault("less-for-less-equal", "import_wire", SCAN, "if (*value > largest) return refuse", "if (*value >= largest) return refuse",
-          "the largest accepted value is refused"),
-    Fault("kind-off-by-one", "import_wire", SCAN, "static_cast<std::uint64_t>(WireKind::bounded), ErrorCode::unknown_kind",
-          "static_cast<std::uint64_t>(WireKind::bounded) + 1, ErrorCode::unknown_kind", "an unknown kind passes as known"),
-    Fault("product-in-32-bits", "import_wire", SCAN, "  return take(c, record->linear_len * 4);",
-          "  return take(c, static_cast<std::uint32_t>(record->linear_len * 4));", "2^30 elements take 0 bytes"),
-    Fault("position-in-32-bits", "import_wire", SCAN, "exact_field(c, 4, record->seq_len, ErrorCode::position_mismatch)",
-          "exact_field(c, 4, record->seq_len & 0xFFFFFFFF, ErrorCode::position_mismatch)", "two 64-bit numbers compared by their low halves"),
-    Fault("flag-above-one", "import_wire", SCAN, "if (!bounded_field(c, 1, 1, ErrorCode::bad_flag, flag)) return false;",
-          "if (!bounded_field(c, 1, 255, ErrorCode::bad_flag, flag)) return false;", "a known defect: any flag is taken for true"),
-    Fault("flags-may-disagree", "import_wire", SCAN, "if (!exact_field(c, 4, flag, ErrorCode::bad_flag)) return false;",
-          "if (!bounded_field(c, 4, 1, ErrorCode::bad_flag, &flag)) return false;", "a known defect: header and body say different widths"),
-    Fault("reserved-ignored", "import_wire", SCAN, "if (!exact_field(c, 2, 0, ErrorCode::reserved_not_zero)) return false;",
-          "if (!take(c, 2)) return false;", "a known defect: reserved bits are not looked at"),
-    Fault("trailing-byte", "import_wire", SCAN, "if (c->at != size) return refuse", "if (c->at + 1 < size) return refuse",
-          "one byte may follow the record"),
-    Fault("k-len-shorter", "import_wire", SCAN, "if (k_len != 0 && k_len != full_length)", "if (k_len > full_length)",
-          "a known defect: fewer rows than positions"),
-    Fault("values-unlike-keys", "import_wire", SCAN, "if (!exact_field(c, 4, k_len, ErrorCode::inconsistent_length)) return false;\n  return take(c, k_len * element_bytes);",
-          "std::uint64_t v_len = 0;\n  if (!field(c, 4, &v_len)) return false;\n  return take(c, v_len * element_bytes);",
-          "a known defect: v_len is not held against k_len"),
-    Fault("imp-len-unchecked", "import_wire", SCAN, "if (!exact_field(c, 4, rows, ErrorCode::inconsistent_length)) return false;",
-          "if (!field(c, 4, &rows)) return false;", "a known defect: imp_len may differ from seq_len"),
-    Fault("ring-cursor-unchecked", "import_wire", SCAN,
-          "if (!exact_field(c, 4, record->seq_len % layer.window, ErrorCode::ring_cursor_mismatch)) return false;", "if (!take(c, 4)) return false;",
-          "the ring's head is taken as sent"),
-    Fault("ring-slot-unchecked", "import_wire", SCAN, "if (found != 0) return refuse", "if (found > 0xFFFF) return refuse",
-          "the high half decides whether a slot is empty"),
+    scan("missing-bound", ("if (n > remaining) return refuse", "if (n > remaining + 4) return refuse"),
+         ("if (n > remaining) return refuse", "if (n > remaining + 4) return refuse"),
+         "a length is not held against what remains: a read past the buffer"),
+    scan("header-of-28-bytes", ("  return bounded_field(c, 8, max_count,",
+                                "  if (c->size >= 28 && c->size < 32) return *position = load(c->bytes, c->at, 8), c->at += 8, true;\n"
+                                "  return bounded_field(c, 8, max_count,"),
+         ("  return bounded_field(c, 8, 0x7FFFFFFFFFFFFFFF,",
+          "  if (c->size >= 28 && c->size < 32) return *position = load(c->bytes, c->at, 8), c->at += 8, 1;\n"
+          "  return bounded_field(c, 8, 0x7FFFFFFFFFFFFFFF,"),
+         "a known defect: 28 bytes count as a header, and its last field lies beyond"),
+    scan("less-for-less-equal", ("if (*value > largest) return refuse", "if (*value >= largest) return refuse"),
+         ("if (*value > largest) return refuse", "if (*value >= largest) return refuse"), "the largest accepted value is refused"),
+    scan("kind-off-by-one", ("static_cast<std::uint64_t>(WireKind::bounded), ErrorCode::unknown_kind",
+                             "static_cast<std::uint64_t>(WireKind::bounded) + 1, ErrorCode::unknown_kind"),
+         ("KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND", "KVCERT_WIRE_BOUNDED + 1, KVCERT_WIRE_UNKNOWN_KIND"), "an unknown kind passes as known"),
+    scan("product-in-32-bits", ("  return take(c, record->linear_len * 4);", "  return take(c, static_cast<std::uint32_t>(record->linear_len * 4));"),
+         ("  return take(c, linear_len * 4);", "  return take(c, (uint32_t)(linear_len * 4));"), "2^30 elements take 0 bytes"),
+    scan("position-in-32-bits", ("exact_field(c, 4, record->seq_len, ErrorCode::position_mismatch)",
+                                 "exact_field(c, 4, record->seq_len & 0xFFFFFFFF, ErrorCode::position_mismatch)"),
+         ("exact_field(c, 4, position, KVCERT_WIRE_POSITION_MISMATCH)", "exact_field(c, 4, position & 0xFFFFFFFF, KVCERT_WIRE_POSITION_MISMATCH)"),
+         "two 64-bit numbers compared by their low halves"),
+    scan("flag-above-one", ("if (!bounded_field(c, 1, 1, ErrorCode::bad_flag, flag))", "if (!bounded_field(c, 1, 255, ErrorCode::bad_flag, flag))"),
+         ("if (!bounded_field(c, 1, 1, KVCERT_WIRE_BAD_FLAG, flag))", "if (!bounded_field(c, 1, 255, KVCERT_WIRE_BAD_FLAG, flag))"),
+         "a known defect: any flag is taken for true"),
+    scan("flags-may-disagree", ("if (!exact_field(c, 4, flag, ErrorCode::bad_flag))", "if (!bounded_field(c, 4, 1, ErrorCode::bad_flag, &flag))"),
+         ("if (!exact_field(c, 4, flag, KVCERT_WIRE_BAD_FLAG))", "if (!bounded_field(c, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag))"),
+         "a known defect: header and body say different widths"),
+    scan("reserved-ignored", ("if (!exact_field(c, 2, 0, ErrorCode::reserved_not_zero))", "if (!take(c, 2))"),
+         ("if (!exact_field(c, 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO))", "if (!take(c, 2))"), "a known defect: reserved bits are not looked at"),
+    scan("trailing-byte", ("if (c->at != size) return refuse", "if (c->at + 1 < size) return refuse"),
+         ("if (good && cursor.at != size)", "if (good && cursor.at + 1 < size)"), "one byte may follow the record"),
+    scan("k-len-shorter", ("if (k_len != 0 && k_len != full_length)", "if (k_len > full_length)"),
+         ("if (k_len != 0 && k_len != whole)", "if (k_len > whole)"), "a known defect: fewer rows than positions"),
+    scan("values-unlike-keys", ("if (!exact_field(c, 4, k_len, ErrorCode::inconsistent_length)) return false;\n", "if (!field(c, 4, &k_len)) return false;\n"),
+         ("if (!exact_field(c, 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;\n", "if (!field(c, 4, &k_len)) return 0;\n"),
+         "a known defect: v_len is not held against k_len"),
+    scan("imp-len-unchecked", ("if (!exact_field(c, 4, rows, ErrorCode::inconsistent_length)) return false;", "if (!field(c, 4, &rows)) return false;"),
+         ("if (!exact_field(c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;", "if (!field(c, 4, &rows)) return 0;"),
+         "a known defect: imp_len may differ from seq_len"),
+    scan("ring-cursor-unchecked", ("if (!exact_field(c, 4, record->seq_len % layer.window, ErrorCode::ring_cursor_mismatch))", "if (!take(c, 4))"),
+         ("if (!exact_field(c, 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH))", "if (!take(c, 4))"), "the ring's head is taken as sent"),
+    scan("ring-slot-unchecked", ("if (found != 0) return refuse", "if (found > 0xFFFF) return refuse"),
+         ("if (found != 0) return refuse", "if (found > 0xFFFF) return refuse"), "the high half decides whether a slot is empty"),
     # The decoder: what an import replaces, and when.
-    Fault("replaced-before-checked", "import_wire", DECODE, "  WireFault fault = {};\n", "  WireFault fault = {};\n  if (bytes.size() > 60) data.recurrence.scratch.reset();\n",
+    Fault("replaced-before-checked", "import_wire", DECODE, "WireFault fault = {};\n", "WireFault fault = {};\n  if (bytes.size() > 60) data.recurrence.scratch.reset();\n",
           "a known defect: something goes before the last check"),
     Fault("scratch-kept", "import_wire", DECODE, "  data.recurrence.scratch.reset();\n", "", "the recurrent scratch outlives the import"),
     Fault("undo-history-kept", "import_wire", RING, "  undo_next_ = 0;\n  undo_count_ = 0;\n", "", "rollback rows of another sequence"),

@@ -44,7 +44,8 @@ def die(text: str, status: int = 1):
 def configured(name: str, options: list[str]) -> pathlib.Path:
     build = ROOT / name
     if not (build / "build.ninja").is_file():
-        environment = {**os.environ, "CC": "clang-19", "CXX": "clang++-19"}
+        flags = next(option.removeprefix("-Dcpp_args=") for option in options if option.startswith("-Dcpp_args="))
+        environment = {**os.environ, "CC": "clang-19", "CXX": "clang++-19", "CFLAGS": flags}  # what is C is watched likewise
         run = subprocess.run(["meson", "setup", "-Dfuzz=true", "-Db_lundef=false", *options, str(build), str(ROOT)],
                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if run.returncode != 0:
