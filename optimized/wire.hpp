@@ -8,13 +8,15 @@
 #include "kvcert/error.hpp"
 #include "kvcert/geometry.hpp"
 #include "optimized/layer_data.hpp"
-#include "optimized/wire_scan.hpp"
+#include "optimized/wire_scan.h"
 
 namespace kvcert::optimized {
 
 namespace kernels {
 struct Binary16Kernels;
 }
+/// What the layer accepts.
+using WireLayer = KvcertWireLayer;
 
 /// Bytes of the kind-full record with these sizes; allocates nothing (but the error's message). live_heads beyond
 /// num_kv_heads count as num_kv_heads. Errors: length_overflow, by the first field in record order that does not fit;
