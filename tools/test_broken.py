@@ -78,7 +78,7 @@ def main() -> int:
     arguments.add_argument("--seeds", type=int, default=10)
     arguments.add_argument("--markdown", type=pathlib.Path)
     arguments.add_argument("names", nargs="*")
-    options = arguments.parse_args()
+    options = arguments.parse_intermixed_args()
     build = options.build.resolve()
     faults = [fault for fault in FAULT.findall((ROOT / "tests/broken/faults.inc").read_text()) if not options.names or fault[0] in options.names]
     passed = failed = 0
