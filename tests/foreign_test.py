@@ -114,7 +114,8 @@ def broken_copy(folder: pathlib.Path, cases: pathlib.Path) -> None:
                status == 1 and entry["counts"]["wrong"] > 0 and hint in entry["wrong"]["hint"], output + answers.stderr)
         finding = re.search(r"replay (\S+)", output)
         replay = run(KVCERT, "replay", finding[1]) if finding else None
-        expect("its finding is explained step by step", replay is not None and replay.returncode == 1 and "sees rows" in replay.stdout and "broken " in replay.stdout,
+        expect("its finding is explained step by step", replay is not None and replay.returncode == 1 and "step  1  create" in replay.stdout and "broken " in replay.stdout and
+               ("sees rows" in replay.stdout or "expected" in replay.stdout),
                replay.stdout + replay.stderr if replay else output)
 
 

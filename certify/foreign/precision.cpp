@@ -174,8 +174,9 @@ std::vector<float> storage_error(Precision storage, std::size_t group, std::span
       const auto channels = rows.subspan(row + from, std::min(width, head_dim - from));
       float largest = 0;
       for (float x : channels) largest = std::max(largest, std::fabs(x));
-      // Half a step of absmax / 127, and the roundings of scale, quotient and product, at most 127 · 4 · 2^-24 of a step.
-      const float half_step = largest == 0 ? 0.0F : std::max(largest * (0.5F / 127.0F) * (1 + 0x1p-12F), 0x1p-149F);
+      // Half a step of absmax / 127, a scale that is kept in binary16 (as common block formats do), and the roundings of
+      // quotient and product, at most 127 · 4 · 2^-24 of a step.
+      const float half_step = largest == 0 ? 0.0F : std::max(largest * (0.5F / 127.0F + 0x1p-11F) * (1 + 0x1p-12F), 0x1p-149F);
       std::fill_n(error.begin() + static_cast<std::ptrdiff_t>(row + from), channels.size(), half_step);
     }
   }
