@@ -18,18 +18,35 @@ bool always() { return true; }
 
 #if defined(__x86_64__)
 
-/// AVX2 and FMA, in the CPU and in what the operating system saves (Intel SDM volume 1, 14.7.1: CPUID.1:ECX.OSXSAVE,
-/// then XCR0 bits 1 and 2 for XMM and YMM state).
-bool has_avx2() {
+/// What the operating system saves of a thread's registers: XCR0, 0 without XSAVE (Intel SDM volume 1, 14.3 and 15.2:
+/// CPUID.1:ECX.OSXSAVE first).
+std::uint32_t saved_state() {
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0) return false;
-  constexpr std::uint32_t fma = 1U << 12, osxsave = 1U << 27, avx = 1U << 28;
-  if ((c & (fma | osxsave | avx)) != (fma | osxsave | avx)) return false;
+  constexpr std::uint32_t osxsave = 1U << 27;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & osxsave) == 0) return 0;
   std::uint32_t low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  if ((low & 6) != 6) return false;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  return (b & (1U << 5)) != 0;
+  return low;
+}
+
+/// EBX of CPUID leaf 7.
+std::uint32_t extended_features() {
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ? 0 : b;
+}
+
+/// AVX2 and FMA, in the CPU and in what the operating system saves (XMM and YMM state).
+bool has_avx2() {
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+  constexpr std::uint32_t fma = 1U << 12, avx = 1U << 28, avx2 = 1U << 5, state = 6;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & (fma | avx)) == (fma | avx) && (saved_state() & state) == state &&
+         (extended_features() & avx2) != 0;
+}
+
+/// AVX-512 F, DQ, BW and VL, and besides the state of AVX that of the masks and the wider and further registers.
+bool has_avx512() {
+  constexpr std::uint32_t f = 1U << 16, dq = 1U << 17, bw = 1U << 30, vl = 1U << 31, all = f | dq | bw | vl, state = 0xE6;
+  return has_avx2() && (saved_state() & state) == state && (extended_features() & all) == all;
 }
 
 #endif
@@ -43,12 +60,15 @@ struct Row {
 
 #if defined(__x86_64__)
 constexpr Row avx2_row{Isa::avx2, "avx2", &kernels::avx2_table, has_avx2};
+constexpr Row avx512_row{Isa::avx512, "avx512", &kernels::avx512_table, has_avx512};
 #else
 constexpr Row avx2_row{Isa::avx2, "avx2", nullptr, always};
+constexpr Row avx512_row{Isa::avx512, "avx512", nullptr, always};
 #endif
 
 /// In the order of the enum. A new ISA adds its row.
-constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, always}, avx2_row};
+constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, always}, avx2_row,
+                          avx512_row};
 
 const Row* find(Isa isa) {
   for (const Row& row : rows)

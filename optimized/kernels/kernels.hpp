@@ -85,5 +85,6 @@ struct Table {
 /// Defined by the ISA's translation unit, present where the build has that unit.
 extern const Table scalar_table;
 extern const Table avx2_table;
+extern const Table avx512_table;
 
 }  // namespace kvcert::optimized::kernels
