@@ -94,7 +94,7 @@ std::vector<std::string> not_covered() {
       "laws were tried on generated cases, not on all inputs, and none is proven: see SOUNDNESS.md",
       "the bound's formula is derived on paper, not machine-checked",
       "int8 attention, ring steps and sealed O(1) steps are held to canonical bits, not to a bound"};
-  for (auto isa : {optimized::Isa::scalar, optimized::Isa::avx2}) {
+  for (auto isa : {optimized::Isa::scalar, optimized::Isa::avx2, optimized::Isa::avx512, optimized::Isa::neon}) {
     if (!optimized::is_available(isa)) {
       gaps.push_back(fmt::format("the {} kernels were not run: this machine does not have the instructions", optimized::name(isa)));
     }
