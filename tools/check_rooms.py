@@ -11,8 +11,8 @@ import re
 import sys
 
 # A standard header has no slash and no dot; these are the exceptions that are not another library.
-SYSTEM = {"immintrin.h", "cpuid.h", "malloc.h", "arm_neon.h", "xmmintrin.h", "unistd.h", "sys/wait.h", "sys/mman.h", "sys/auxv.h",
-          "sys/ioctl.h", "sys/utsname.h", "sys/resource.h"}
+SYSTEM = {"immintrin.h", "cpuid.h", "malloc.h", "arm_neon.h", "xmmintrin.h", "unistd.h", "sys/wait.h", "sys/mman.h",
+          "sys/auxv.h", "sys/ioctl.h", "sys/utsname.h", "sys/resource.h"}
 
 # room: (quoted prefixes it may include, angle-bracket libraries it may include)
 ROOMS = {
