@@ -35,7 +35,7 @@ int main(int argc, char** argv) try {
   CertifyOptions certify;
   auto* certify_command = app.add_subcommand("certify", "run every check on the built-in cache, for each ISA of this machine");
   certify_command->add_option("--json", certify.json_file, "write the certificate here");
-  certify_command->add_option("--isa", certify.isa, "only this ISA (scalar, avx2); KVCERT_ISA has no say here");
+  certify_command->add_option("--isa", certify.isa, "only this ISA (scalar, avx2, avx512, neon); KVCERT_ISA has no say here");
   certify_command->add_option("--seed", certify.seed, "seed of all cases")->check(CLI::NonNegativeNumber)->capture_default_str();
   certify_command->add_option("--percent", certify.percent, "share of the standard number of cases, 1 to 10000")
       ->check(CLI::Range(1, 10000))

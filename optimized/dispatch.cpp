@@ -20,9 +20,12 @@ struct Row {
 
 #if defined(__x86_64__)
 constexpr Row avx2_row{Isa::avx2, "avx2", &kernels::avx2_table, cpu::avx2 | cpu::fma};
+constexpr Row avx512_row{Isa::avx512, "avx512", &kernels::avx512_table,
+                         cpu::avx2 | cpu::fma | cpu::avx512f | cpu::avx512dq | cpu::avx512bw | cpu::avx512vl};
 constexpr const kernels::Binary16Kernels* f16c = &kernels::f16c_binary16;
 #else
 constexpr Row avx2_row{Isa::avx2, "avx2", nullptr, 0};
+constexpr Row avx512_row{Isa::avx512, "avx512", nullptr, 0};
 constexpr const kernels::Binary16Kernels* f16c = nullptr;
 #endif
 
@@ -33,7 +36,8 @@ constexpr Row neon_row{Isa::neon, "neon", nullptr, 0};
 #endif
 
 /// In the order of the enum. A new ISA adds its row.
-constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, 0}, avx2_row, neon_row};
+constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, 0}, avx2_row, avx512_row,
+                          neon_row};
 
 /// The tables that a set of features allows. F16C is a feature of its own: without it an ISA's table converts with the
 /// portable kernels.
@@ -48,7 +52,8 @@ Tables tables_for(CpuFeatures features) {
     if (rows[i].kernels == nullptr || (rows[i].needs & features) != rows[i].needs) continue;
     tables.table[i] = *rows[i].kernels;
     tables.available[i] = true;
-    if (rows[i].isa == Isa::avx2 && (features & cpu::f16c) != 0) tables.table[i].binary16 = f16c;
+    const bool x86_vectors = rows[i].isa == Isa::avx2 || rows[i].isa == Isa::avx512;
+    if (x86_vectors && (features & cpu::f16c) != 0) tables.table[i].binary16 = f16c;
   }
   return tables;
 }
@@ -118,16 +123,23 @@ std::uint64_t kernel_calls(Isa isa) {
 
 std::vector<KernelCount> kernel_counts() {
   std::vector<KernelCount> counts;
+  const void* counted[4 * rows.size()] = {};
+  // An ISA without kernels of its own for some work takes those of a lesser one, and they are counted there.
+  auto count = [&, n = 0](Isa isa, std::string_view table, const auto* kernels) mutable {
+    for (int i = 0; i < n; ++i)
+      if (counted[i] == kernels) return;
+    counted[n++] = kernels;
+    counts.push_back({isa, table, kernels->calls()});
+  };
   for (const Row& row : rows) {
     if (row.kernels == nullptr) continue;
-    const kernels::Table& table = *row.kernels;
-    counts.push_back({row.isa, "f32", table.calls()});
-    counts.push_back({row.isa, "int8", table.int8->calls()});
-    counts.push_back({row.isa, "state", table.state->calls()});
-    if (row.isa == Isa::avx2) counts.push_back({row.isa, "f16c", f16c->calls()});
-    // An ISA without conversions of its own takes the portable ones, which are counted there.
-    else if (row.isa == Isa::scalar || table.binary16 != kernels::scalar_table.binary16)
-      counts.push_back({row.isa, "binary16", table.binary16->calls()});
+    count(row.isa, "f32", row.kernels);
+    count(row.isa, "int8", row.kernels->int8);
+    count(row.isa, "state", row.kernels->state);
+    if (row.isa == Isa::avx2)
+      count(row.isa, "f16c", f16c);
+    else
+      count(row.isa, "binary16", row.kernels->binary16);
   }
   return counts;
 }

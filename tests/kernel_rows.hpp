@@ -101,6 +101,7 @@ class Guarded {
   Guarded(std::size_t n, const Mixture& mixture) requires std::is_same_v<T, float> : Guarded(n) {
     std::ranges::generate(view(), mixture);
   }
+  Guarded(std::size_t n, T fill) : Guarded(n) { std::ranges::fill(view(), fill); }
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
   ~Guarded() { free_pages()[inside_].push_back(base_); }
@@ -118,7 +119,7 @@ class Guarded {
   }
 
  private:
-  static constexpr unsigned char canary = 0xFB;  // a NaN in every float and binary16
+  static constexpr unsigned char canary = 0xCB;  // of floats and binary16: numbers, so that a NaN written over them shows
   /// By size, for the next array: mapping takes longer than most kernels.
   static std::map<std::size_t, std::vector<std::byte*>>& free_pages() {
     static std::map<std::size_t, std::vector<std::byte*>> pages;
@@ -132,7 +133,7 @@ class Guarded {
 };
 
 /// What an untouched element of such an array holds.
-inline const float canary_float = std::bit_cast<float>(0xFBFBFBFBU);
+inline const float canary_float = std::bit_cast<float>(0xCBCBCBCBU);
 
 /// Every vector register and mask that a call may use, and some stack, full of signalling NaNs: a kernel that takes a
 /// lane it never set gets one of those.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the digests under every subset of the CPU's features that kernels are chosen by: check_features.py PROGRAM
+"""Runs the digests under every subset of the CPU's features that kernels are chosen by: check_features.py PROGRAM…
 
-Each subset is a process of its own, with KVCERT_CPU naming what is left. Every ISA that remains must reproduce
+PROGRAM is kvcert_digests, with what runs it before it where another machine's is emulated. Each subset is a process of its own, with KVCERT_CPU naming what is left. Every ISA that remains must reproduce
 corpus/digests.json, and each table of kernels it chose must have run (the program sees to both). Shown is which tables
 ran under how many subsets; a table of this build that ran under none, though all its features are here, is a failure.
 """
@@ -16,17 +16,17 @@ import sys
 DIGESTS = pathlib.Path(__file__).resolve().parent.parent / "corpus/digests.json"
 
 
-def run(program: str, features: list[str]) -> tuple[int, str]:
+def run(program: list[str], features: list[str]) -> tuple[int, str]:
     environment = {**os.environ, "KVCERT_CPU": ",".join(features)}
     environment.pop("KVCERT_ISA", None)
-    done = subprocess.run([program, DIGESTS], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+    done = subprocess.run([*program, DIGESTS], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False, timeout=300)
     return done.returncode, done.stdout + done.stderr
 
 
 def main() -> int:
-    program = sys.argv[1]
-    features = subprocess.run([program, "--features"], capture_output=True, text=True, check=True).stdout.split()
+    program = sys.argv[1:]
+    features = subprocess.run([*program, "--features"], capture_output=True, text=True, check=True).stdout.split()
     failed, chosen = 0, collections.defaultdict(list)
     for size in range(len(features) + 1):
         for subset in itertools.combinations(features, size):
@@ -39,7 +39,7 @@ def main() -> int:
     for tables, subsets in chosen.items():
         print(f"{len(subsets):>4} subsets, {'+'.join(subsets[0]) or 'no feature'} the smallest: {tables}")
     ran = {table for tables in chosen for table in tables.split(", ")}
-    listed = subprocess.run([program, "--tables"], capture_output=True, text=True, check=True).stdout.splitlines()
+    listed = subprocess.run([*program, "--tables"], capture_output=True, text=True, check=True).stdout.splitlines()
     for table in listed:
         if table not in ran:
             failed += 1
