@@ -96,9 +96,8 @@ Theorem law5_ring_depth : forall r xs,
   length (saved r) <= undo_depth ->
   length (saved (insert_all r xs)) = min undo_depth (length (saved r) + length xs).
 Proof.
-  intros r xs. revert r; induction xs as [|x xs IH]; intros r Hl.
-  - simpl. rewrite Nat.add_0_r. lia.
-  - simpl. unfold insert_all in *. simpl. rewrite IH; unfold insert; cbn [saved]; rewrite firstn_length; cbn [length]; lia.
+  intros r xs. unfold insert_all. revert r; induction xs as [|x xs IH]; intros r Hl; cbn [fold_left length]; [lia|].
+  rewrite IH; unfold insert; cbn [saved]; rewrite firstn_length; cbn [length]; lia.
 Qed.
 
 (** Newest first: distance d from the newest is position - 1 - d. *)
@@ -146,10 +145,10 @@ Proof.
   intros r xs Hs. induction xs as [|x xs IH] using rev_ind.
   - simpl. unfold insert_all, newest_first. simpl. symmetry. apply firstn_all2.
     rewrite map_length, seq_length. unfold visible. lia.
-  - unfold insert_all in *. rewrite fold_left_app, rev_app_distr. simpl.
+  - unfold insert_all in *. rewrite fold_left_app, rev_app_distr. cbn [fold_left rev app].
     rewrite newest_first_insert by (fold (insert_all r xs); now rewrite size_insert_all).
     fold (insert_all r xs). fold (insert_all r xs) in IH. rewrite size_insert_all, IH.
-    destruct (size r); [lia|]. simpl. f_equal. rewrite firstn_firstn. f_equal. lia.
+    destruct (size r); [lia|]. cbn [app]. rewrite !firstn_cons, firstn_firstn. f_equal. f_equal. lia.
 Qed.
 
 End Ring.
