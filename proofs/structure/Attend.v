@@ -99,6 +99,9 @@ Fixpoint attend_each (t : Task) (acc : list A) (queries : list Query) : list (li
       (out :: outs, acc2)
   end.
 
+Lemma probabilities_length t q : length (probabilities t q) = upto q - from q.
+Proof. unfold probabilities, softmax. now rewrite !map_length, seq_length. Qed.
+
 Lemma attend_each_app t acc qs rs :
   attend_each t acc (qs ++ rs) =
   let (outs, acc1) := attend_each t acc qs in
@@ -117,7 +120,7 @@ Arguments vector {_}. Arguments sink {_}. Arguments from {_}. Arguments upto {_}
 Arguments head_dim {_ _}. Arguments scale {_ _}. Arguments softcap {_ _}. Arguments key {_ _}. Arguments value {_ _}.
 Arguments attend_one {_ _}. Arguments attend_each {_ _}. Arguments probabilities {_ _}. Arguments output {_ _}.
 Arguments score {_ _}. Arguments raw_score {_ _}. Arguments cap {_ _}. Arguments weigh_row {_ _}.
-Arguments attend_each_app {_ _}.
+Arguments attend_each_app {_ _}. Arguments probabilities_length {_ _}.
 
 (** Rows of binary32 numbers. *)
 Definition f32 (A : Arithmetic) : Storage A := {|

@@ -188,6 +188,16 @@ Proof.
   revert m; induction n; intro m; simpl; auto. f_equal. rewrite <- IHn. f_equal. lia.
 Qed.
 
+Lemma map_const_seq {T} (x : T) n k : map (fun _ => x) (seq k n) = repeat x n.
+Proof. revert k; induction n; simpl; intro; f_equal; auto. Qed.
+
+Lemma map_repeat {T U} (f : T -> U) x n : map f (repeat x n) = repeat (f x) n.
+Proof. induction n; simpl; f_equal; auto. Qed.
+
+Lemma combine_app {T U} (l1 l2 : list T) (m1 m2 : list U) :
+  length l1 = length m1 -> combine (l1 ++ l2) (m1 ++ m2) = combine l1 m1 ++ combine l2 m2.
+Proof. revert m1; induction l1; intros [|x m1] H; simpl in *; try discriminate; auto. f_equal. auto. Qed.
+
 (** A fold over places and their elements, place by place. *)
 Lemma fold_places {T U} (f : T -> nat -> U -> T) d k l x :
   fold_left (fun x pu => f x (fst pu) (snd pu)) (combine (seq k (length l)) l) x =

@@ -91,9 +91,6 @@ Proof.
   now rewrite softmax_lane, map_map.
 Qed.
 
-Lemma probabilities_length q : length (probabilities t q) = upto q - from q.
-Proof. unfold probabilities, softmax. now rewrite !map_length, seq_length. Qed.
-
 Lemma tile_softmax_each queries first rows acc :
   Forall (within first rows) queries ->
   tile_softmax queries first rows (map (fun q => map (raw_score t (vector q)) (seq first rows)) queries) acc =
@@ -120,7 +117,7 @@ Proof.
   intros (Hb & Hbe & He) Hz.
   assert (Hs : forall p x, first <= p < first + rows -> weigh_row t p zero x = x).
   { intros p x Hp. unfold weigh_row. now rewrite Hz. }
-  pose proof (probabilities_length q) as Hn. set (n := upto q - from q) in *. set (probs := probabilities t q) in *.
+  pose proof (probabilities_length t q) as Hn. set (n := upto q - from q) in *. set (probs := probabilities t q) in *.
   set (before := from q - first). set (after := first + rows - upto q).
   assert (Hrows : seq 0 rows = seq 0 before ++ seq before n ++ seq (before + n) after).
   { replace rows with (before + (n + after)) at 1 by lia. now rewrite !seq_app. }
