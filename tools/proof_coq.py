@@ -9,11 +9,13 @@ from proof_inventory import PRIMITIVE_INTEGERS, REALS, Folder
 
 BUILD_SECONDS = 15 * 60
 MARK = "@@ theorem"
+COMPILED = {".vo", ".vos", ".vok", ".glob", ".aux", ".cache"}  # what somebody left in the source is not believed
 
 
 def copy_changed(source: pathlib.Path, target: pathlib.Path) -> None:
     """Makes target hold source's files. Contents decide, not times; what is left of a removed source goes with it."""
-    wanted = {file.relative_to(source) for file in source.rglob("*") if file.is_file() and "__pycache__" not in file.parts}
+    wanted = {file.relative_to(source) for file in source.rglob("*")
+              if file.is_file() and "__pycache__" not in file.parts and file.suffix not in COMPILED}
     for file in target.rglob("*.v"):
         if file.relative_to(target) not in wanted:
             for remains in file.parent.glob(file.stem + ".*"):

@@ -23,7 +23,7 @@ REQUIRED = {
     "frama-c": {"law", "statement", "tool", "file", "about", "arguments", "goals"},
     "command": {"law", "statement", "tool", "file", "about", "command", "prints"},
 }
-NOT_PROOFS = {"README.md", "inventory.json", "_CoqProject"}
+NOT_PROOFS = {"README.md", "inventory.json", "_CoqProject", ".lia.cache", ".nia.cache"}  # the last two: coqc's own
 FORBIDDEN = re.compile(r"\b(Admitted|admit|give_up|bypass_check|Unset\s+(?:Guard|Positivity|Universe)\s+Checking"
                        r"|Admit\s+Obligations)\b")
 ASSUMING = {"Axiom", "Axioms", "Parameter", "Parameters", "Conjecture", "Conjectures", "Declare"}

@@ -251,3 +251,15 @@ Proof.
       change (Pos.compare_cont Eq a b) with (Pos.compare a b); destruct (Pos.compare_spec a b) end;
     simpl; try (apply Z.ltb_lt; lia); try (apply Z.ltb_ge; lia).
 Qed.
+
+(** Three rows, the first hidden and full of NaN and infinities. *)
+Example law3b_applies :
+  let poison : list b32 := [B754_nan; B754_infinity false] in
+  let plain : list b32 := [B754_zero true; B754_infinity true] in
+  let t := @Build_Task binary32 (f32 binary32) 2 (B754_infinity false) None
+             (fun p => if p =? 0 then poison else plain) (fun p => if p =? 0 then poison else plain) in
+  let q := @Build_Query binary32 plain (Some (B754_nan : b32)) 1 3 in
+  masked_output t q = output t q.
+Proof.
+  intros poison plain t q. apply law3b_binary32; [simpl; lia|]. intros [|p] _; reflexivity.
+Qed.
