@@ -4,7 +4,8 @@
 // kvcert_digests --tables        the tables of kernels that this build and CPU have
 //
 // Needs the optimized room and nothing else, so that it builds with any compiler, any flags and for any machine. Says
-// which tables of kernels ran, counted by themselves; one that was chosen and never ran is a failure.
+// which tables of kernels ran, counted by themselves; one that was chosen and never ran is a failure. All of it is done
+// again as a caller with another rounding mode, or one that flushes subnormals: neither may show, nor be changed.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -45,9 +46,48 @@ void elementary(const optimized::kernels::Table& kernel, std::vector<Digest>& al
   }
 }
 
-std::vector<Digest> digests_of(Isa isa) {
+/// The floating-point environment that a caller brings along: the control register, x86's sticky flags included.
+struct Caller {
+  const char* name;
+  std::uint64_t control;
+};
+
+#if defined(__x86_64__)
+constexpr std::array callers{Caller{"the default environment", 0x1F80}, Caller{"FTZ, DAZ, rounding up", 0xDFC0},
+                             Caller{"FTZ, DAZ, rounding to zero", 0xFFC0}, Caller{"rounding down", 0x3F80}};
+void set_control(std::uint64_t control) {
+  const auto word = static_cast<std::uint32_t>(control);
+  asm volatile("ldmxcsr %0" : : "m"(word) : "memory");
+}
+std::uint64_t control() {
+  std::uint32_t word = 0;
+  asm volatile("stmxcsr %0" : "=m"(word) : : "memory");
+  return word;
+}
+#elif defined(__aarch64__)
+constexpr std::array callers{Caller{"the default environment", 0}, Caller{"FZ, rounding up", 0x1400000},
+                             Caller{"FZ, default NaN, rounding to zero", 0x3C00000}, Caller{"rounding down", 0x800000}};
+void set_control(std::uint64_t control) { asm volatile("msr fpcr, %0" : : "r"(control) : "memory"); }
+std::uint64_t control() {
+  std::uint64_t word = 0;
+  asm volatile("mrs %0, fpcr" : "=r"(word) : : "memory");
+  return word;
+}
+#endif
+
+/// Of every operation, in the caller's environment, which must be the same afterwards; then of kernels alone, which
+/// assume the default one.
+std::vector<Digest> digests_of(Isa isa, Caller caller = callers[0]) {
   const auto make = [isa](Geometry geometry, KvMode mode) { return LayerKvCache::create(geometry, mode, isa); };
+  set_control(caller.control);
   std::vector<Digest> all = digests::Outputs<LayerKvCache, decltype(make)>(make).all();
+  const std::uint64_t after = control();
+  set_control(callers[0].control);
+  if (after != caller.control) {
+    std::printf("  FAILED: the control register was %llx and is %llx\n", static_cast<unsigned long long>(caller.control),
+                static_cast<unsigned long long>(after));
+    all.push_back({"a trace in the control register", after});
+  }
   elementary(*optimized::kernel_table(isa), all);
   return all;
 }
@@ -96,12 +136,17 @@ bool check(Isa isa, const std::string& wanted) {
   };
   const auto before = optimized::kernel_counts();
   const auto calls_before = counts();
-  const std::vector<Digest> digests = digests_of(isa);
+  bool same = true;
+  for (const Caller& caller : callers) {
+    const std::vector<Digest> digests = digests_of(isa, caller);
+    const std::string found = digests::to_json(digests);
+    const bool reproduced = found == wanted;
+    std::printf("%s: %zu digests %s in %s\n", std::string(name(isa)).c_str(), digests.size(),
+                reproduced ? "reproduced" : "DIFFER", caller.name);
+    if (!reproduced) show_differences(wanted, found);
+    same = same && reproduced;
+  }
   const auto calls = counts();
-  const std::string found = digests::to_json(digests);
-  const bool same = found == wanted;
-  std::printf("%s: %zu digests %s\n", std::string(name(isa)).c_str(), digests.size(), same ? "reproduced" : "DIFFER");
-  if (!same) show_differences(wanted, found);
   std::array<bool, 4> ran{};
   for (std::size_t i = 0; i < ran.size(); ++i) ran[i] = calls[i] != calls_before[i];
   return show_tables(isa, before, ran) && same;

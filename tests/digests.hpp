@@ -252,7 +252,11 @@ class Outputs {
       const std::string name = "ring " + std::to_string(s.head_dim);
       const std::size_t row = s.kv_heads * s.head_dim;
       std::vector<float> frequencies(s.half);
-      for (std::size_t i = 0; i < s.half; ++i) frequencies[i] = 1.0F / static_cast<float>(1 + i * i);
+      Numbers numbers(14);  // in [2^-16, 1), by their bits: a division would obey the caller's rounding mode
+      for (float& f : frequencies) {
+        const std::uint64_t x = numbers.next();
+        f = std::bit_cast<float>(static_cast<std::uint32_t>((x & 0x7FFFFF) | (111 + (x >> 32) % 16) << 23));
+      }
       const auto rope = must<typename Cache::Rope>(Cache::Rope::create(s.window, frequencies, 1.125F));
       Fold table;
       table(rope.cos());

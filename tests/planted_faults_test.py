@@ -14,8 +14,9 @@ from planted_faults import FAULTS
 def main() -> int:
     wrong = []
     for fault in FAULTS:
-        count = (ROOT / fault.file).read_text(encoding="utf-8").count(fault.find) if (ROOT / fault.file).is_file() else 0
-        if count != 1 or fault.find == fault.replace or fault.target not in TARGETS:
+        text = (ROOT / fault.file).read_text(encoding="utf-8") if (ROOT / fault.file).is_file() else ""
+        changed, count = fault.planted_in(text)
+        if count != 1 or changed == text or fault.target not in TARGETS:
             wrong.append(f"{fault.name}: its text occurs {count} times in {fault.file}, target {fault.target}")
     if len({fault.name for fault in FAULTS}) != len(FAULTS):
         wrong.append("two faults share a name")

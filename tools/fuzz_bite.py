@@ -23,11 +23,12 @@ def planted(fault, build: pathlib.Path) -> pathlib.Path:
     overlay, name = build / "bite" / fault.name, f"fuzz/kvcert_fuzz_{fault.target}"
     shutil.rmtree(overlay, ignore_errors=True)
     text = (ROOT / fault.file).read_text(encoding="utf-8")
-    if text.count(fault.find) != 1:
-        die(f"bite: {fault.name} is stale: its text occurs {text.count(fault.find)} times in {fault.file}")
+    text, count = fault.planted_in(text)
+    if count != 1:
+        die(f"bite: {fault.name} is stale: its text occurs {count} times in {fault.file}")
     changed = overlay / fault.file
     changed.parent.mkdir(parents=True)
-    changed.write_text(text.replace(fault.find, fault.replace), encoding="utf-8")
+    changed.write_text(text, encoding="utf-8")
     sources = {fault.file}
     if changed.suffix == ".hpp":
         sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / fault.file).parent.rglob("*.cpp")
