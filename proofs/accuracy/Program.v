@@ -38,7 +38,6 @@ Inductive definition :=
 
 (* --- The programs ------------------------------------------------------------------------------------------------- *)
 
-Declare Scope program_scope.
 Delimit Scope program_scope with P.
 Notation "a + b" := (Add a b) : program_scope.
 Notation "a - b" := (Sub a b) : program_scope.

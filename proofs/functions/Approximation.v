@@ -12,8 +12,8 @@ Proof. intros H. pose proof (Rle_abs x). pose proof (Rle_abs (- x)) as N. rewrit
 
 Theorem exp_taylor r : Rabs r <= 34658 / 100000 -> Rabs (exp_polynomial r * exp (- r) - 1) <= 9 / 1000000000000000.
 Proof.
-  intros H. apply abs_split in H. unfold exp_polynomial.
-  interval with (i_bisect r, i_taylor r, i_degree 16, i_prec 100).
+  intros H. apply abs_split in H. apply Rabs_le. unfold exp_polynomial.
+  split; interval with (i_bisect r, i_taylor r, i_degree 16, i_prec 120).
 Qed.
 
 Theorem exp_ln2_parts : Rabs (ln 2 - (ln2_high + ln2_low)) <= / 2 ^ 80.
