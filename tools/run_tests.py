@@ -160,20 +160,28 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
         "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
+        "prove: what must fail fails": [*python, ROOT / "tests/prove_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
     }
 
 
-def run_check(name: str, command: list) -> bool:
+NOT_RUN = 77  # a check's exit status when a tool that it needs is not installed
+
+
+def run_check(name: str, command: list) -> bool | None:
+    """Whether the check passed; None when it could not run, which counts as nothing and is said."""
     began = time.monotonic()
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                              check=False, timeout=600)
         good, output = run.returncode == 0, run.stdout + run.stderr
     except (OSError, subprocess.TimeoutExpired) as fault:
-        good, output = False, str(fault)
+        run, good, output = None, False, str(fault)
+    if run is not None and run.returncode == NOT_RUN:
+        say(f"  {name:<53}         not run: {output.strip()}")
+        return None
     say(f"  {name:<53} {time.monotonic() - began:>5.1f} s{'' if good else '  FAILED'}")
     if not good:
         say(output.rstrip())
@@ -197,7 +205,7 @@ def main() -> int:
     if not arguments:
         for name, command in checks(build).items():
             good = run_check(name, command)
-            passed, count_failed = passed + good, count_failed + (not good)
+            passed, count_failed = passed + (good is True), count_failed + (good is False)
     say(f"{passed} passed, {count_failed} failed")
     return 0 if passed and not count_failed else 1
 
