@@ -162,6 +162,7 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
         "prove: what must fail fails": [*python, ROOT / "tests/prove_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
+        "wire: the decoder extracted from Coq judges alike": [*python, ROOT / "tests/wire_oracle_test.py", build],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
     }
