@@ -1,14 +1,16 @@
 #include "optimized/wire_scan.h"
 
-/* Where the reader stands. */
+/* Where the reader stands, and the first fault. */
 typedef struct Cursor {
-  const uint8_t *bytes;
-  uint64_t size;
-  uint64_t at;
-  KvcertWireFault fault;
+  uint64_t at; /* at most the buffer's size */
+  uint64_t code;
+  uint64_t expected;
+  uint64_t found;
+  uint64_t offset;
 } Cursor;
 
-/*@ predicate standing{L}(Cursor *c) = \valid(c) && c->at <= c->size && \valid_read(c->bytes + (0 .. c->size - 1));
+/*@ predicate standing{L}(uint8_t *b, integer size, Cursor *c) =
+      \valid(c) && c->at <= size && \valid_read(b + (0 .. size - 1));
     predicate an_integer(integer n) = n == 1 || n == 2 || n == 4 || n == 8;
     predicate an_element(integer n) = n == 2 || n == 4;
 
@@ -17,31 +19,29 @@ typedef struct Cursor {
       0 <= a * b <= 0xFFFFFFFE00000001;
 */
 
-/*@ requires standing(c) && offset <= c->size;
-    assigns c->fault;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
-    ensures \result == 0 && c->fault.offset == offset && c->fault.code == code;
-    ensures c->fault.expected == expected && c->fault.found == found;
+/*@ requires \valid(c);
+    assigns c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 && c->offset == offset && c->code == code;
+    ensures c->expected == expected && c->found == found;
 */
 static int refuse(Cursor *c, uint64_t code, uint64_t expected, uint64_t found, uint64_t offset) {
-  c->fault.code = code;
-  c->fault.expected = expected;
-  c->fault.found = found;
-  c->fault.offset = offset;
+  c->code = code;
+  c->expected = expected;
+  c->found = found;
+  c->offset = offset;
   return 0;
 }
 
 /* Do the next n bytes lie in the buffer? Then at moves past them. */
-/*@ requires standing(c);
-    assigns c->at, c->fault;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+/*@ requires \valid(c) && c->at <= size;
+    assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
-    ensures \result == 1 <==> n <= c->size - \old(c->at);
-    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= c->size;
-    ensures \result == 0 ==> c->at == \old(c->at) && c->fault.offset <= c->size;
+    ensures \result == 1 <==> n <= size - \old(c->at);
+    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= size;
+    ensures \result == 0 ==> c->at == \old(c->at) && c->offset <= size;
 */
-static int take(Cursor *c, uint64_t n) {
-  const uint64_t remaining = c->size - c->at;
+static int take(uint64_t size, Cursor *c, uint64_t n) {
+  const uint64_t remaining = size - c->at;
   if (n > remaining) return refuse(c, KVCERT_WIRE_TRUNCATED, n, remaining, c->at);
   c->at += n;
   return 1;
@@ -78,52 +78,49 @@ static uint64_t load(const uint8_t *bytes, uint64_t offset, uint64_t n) {
 static uint64_t array_bytes(uint64_t n, uint64_t element) { return element == 2 ? 2 * n : 4 * n; }
 
 /* The next n-byte integer, any value. */
-/*@ requires standing(c) && an_integer(n) && \valid(value) && \separated(c, value);
-    assigns c->at, c->fault, *value;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+/*@ requires standing(bytes, size, c) && an_integer(n) && \valid(value) && \separated(c, value);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *value;
     ensures \result == 0 || \result == 1;
-    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= c->size;
+    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= size;
     ensures \result == 1 && n <= 4 ==> *value <= 0xFFFFFFFF;
-    ensures \result == 1 && n == 4 ==> *value == le4(c->bytes, \old(c->at));
-    ensures \result == 0 ==> c->at == \old(c->at) && c->fault.offset <= c->size;
+    ensures \result == 1 && n == 4 ==> *value == le4(bytes, \old(c->at));
+    ensures \result == 0 ==> c->at == \old(c->at) && c->offset <= size;
 */
-static int field(Cursor *c, uint64_t n, uint64_t *value) {
+static int field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t *value) {
   const uint64_t offset = c->at;
-  if (!take(c, n)) return 0;
-  *value = load(c->bytes, offset, n);
+  if (!take(size, c, n)) return 0;
+  *value = load(bytes, offset, n);
   return 1;
 }
 
 /* The next n-byte integer, which must be `accepted`. */
-/*@ requires standing(c) && an_integer(n);
-    assigns c->at, c->fault;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+/*@ requires standing(bytes, size, c) && an_integer(n);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> c->at == \old(c->at) + n && (n <= 4 ==> accepted <= 0xFFFFFFFF);
-    ensures \result == 1 && n == 4 ==> accepted == le4(c->bytes, \old(c->at));
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 1 && n == 4 ==> accepted == le4(bytes, \old(c->at));
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int exact_field(Cursor *c, uint64_t n, uint64_t accepted, uint64_t code) {
+static int exact_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t accepted, uint64_t code) {
   const uint64_t offset = c->at;
   uint64_t value = 0;
-  if (!field(c, n, &value)) return 0;
+  if (!field(bytes, size, c, n, &value)) return 0;
   if (value != accepted) return refuse(c, code, accepted, value, offset);
   return 1;
 }
 
 /* The next n-byte integer, at most `largest`. */
-/*@ requires standing(c) && an_integer(n) && \valid(value) && \separated(c, value);
-    assigns c->at, c->fault, *value;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+/*@ requires standing(bytes, size, c) && an_integer(n) && \valid(value) && \separated(c, value);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *value;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> c->at == \old(c->at) + n && *value <= largest;
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int bounded_field(Cursor *c, uint64_t n, uint64_t largest, uint64_t code, uint64_t *value) {
+static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code, uint64_t *value) {
   const uint64_t offset = c->at;
-  if (!field(c, n, value)) return 0;
+  if (!field(bytes, size, c, n, value)) return 0;
   if (*value > largest) return refuse(c, code, largest, *value, offset);
   return 1;
 }
@@ -138,76 +135,74 @@ static int has_magic(const uint8_t *bytes, uint64_t size) {
 }
 
 /* The header behind the magic: flag and position. */
-/*@ requires standing(c) && \valid_read(layer) && \valid(flag) && \valid(position);
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(flag) && \valid(position);
     requires \separated(c, layer) && \separated(c, flag) && \separated(c, position) && \separated(flag, position);
     requires \separated(layer, flag) && \separated(layer, position);
-    assigns c->at, c->fault, *flag, *position;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *flag, *position;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> *flag <= 1 && *position <= 0x7FFFFFFFFFFFFFFF && c->at == \old(c->at) + 32;
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_header(Cursor *c, const KvcertWireLayer *layer, uint64_t *flag, uint64_t *position) {
-  if (!take(c, 4)) return 0; /* the magic, seen already */
-  if (!exact_field(c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
-  if (!exact_field(c, 8, layer->identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
-  if (!exact_field(c, 4, layer->layer, KVCERT_WIRE_LAYER_MISMATCH)) return 0;
+static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag, uint64_t *position) {
+  if (!take(size, c, 4)) return 0; /* the magic, seen already */
+  if (!exact_field(bytes, size, c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
+  if (!exact_field(bytes, size, c, 8, layer->identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->layer, KVCERT_WIRE_LAYER_MISMATCH)) return 0;
   const uint64_t kind_offset = c->at;
   uint64_t kind = 0;
-  if (!bounded_field(c, 1, KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND, &kind)) return 0;
+  if (!bounded_field(bytes, size, c, 1, KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND, &kind)) return 0;
   if (kind != layer->kind) return refuse(c, KVCERT_WIRE_KIND_MISMATCH, layer->kind, kind, kind_offset);
-  if (!bounded_field(c, 1, 1, KVCERT_WIRE_BAD_FLAG, flag)) return 0;
-  if (!exact_field(c, 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO)) return 0;
-  return bounded_field(c, 8, 0x7FFFFFFFFFFFFFFF, KVCERT_WIRE_POSITION_OUT_OF_RANGE, position);
+  if (!bounded_field(bytes, size, c, 1, 1, KVCERT_WIRE_BAD_FLAG, flag)) return 0;
+  if (!exact_field(bytes, size, c, 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO)) return 0;
+  return bounded_field(bytes, size, c, 8, 0x7FFFFFFFFFFFFFFF, KVCERT_WIRE_POSITION_OUT_OF_RANGE, position);
 }
 
 /* One head's two arrays of `whole` elements or none. */
-/*@ requires standing(c) && an_element(element);
-    assigns c->at, c->fault;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+/*@ requires standing(bytes, size, c) && an_element(element);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
-    ensures \result == 1 ==> head_at(c->bytes, c->size, element, whole, \old(c->at));
-    ensures \result == 1 ==> c->at == head_end(c->bytes, element, \old(c->at));
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures c->at <= size;
+    ensures \result == 1 ==> head_at(bytes, size, element, whole, \old(c->at));
+    ensures \result == 1 ==> c->at == head_end(bytes, element, \old(c->at));
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_head(Cursor *c, uint64_t whole, uint64_t element) {
+static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t whole, uint64_t element) {
   const uint64_t offset = c->at;
   uint64_t k_len = 0;
-  if (!field(c, 4, &k_len)) return 0;
+  if (!field(bytes, size, c, 4, &k_len)) return 0;
   if (k_len != 0 && k_len != whole) return refuse(c, KVCERT_WIRE_INCONSISTENT_LENGTH, whole, k_len, offset);
-  if (!take(c, array_bytes(k_len, element))) return 0;
-  if (!exact_field(c, 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
-  return take(c, array_bytes(k_len, element));
+  if (!take(size, c, array_bytes(k_len, element))) return 0;
+  if (!exact_field(bytes, size, c, 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  return take(size, c, array_bytes(k_len, element));
 }
 
 /* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all in a
  * full layer, none in a linear one, which takes the unversioned body. */
-/*@ requires standing(c) && \valid_read(layer) && \valid(record) && rows <= 0xFFFFFFFF && an_element(record->element_bytes);
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && rows <= 0xFFFFFFFF && an_element(record->element_bytes);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
-    assigns c->at, c->fault, record->linear_len, record->linear_offset, record->importance_offset, record->heads_offset;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->linear_len, record->linear_offset, record->importance_offset, record->heads_offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
-    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows && record->heads_offset <= c->size;
-    ensures \result == 1 && c->at == c->size ==>
-      heads_at(c->bytes, c->size, record->element_bytes, rows * layer->head_dim, record->heads_offset, layer->num_kv_heads);
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows && record->heads_offset <= size;
+    ensures \result == 1 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, rows * layer->head_dim, record->heads_offset, layer->num_kv_heads);
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_full_body(Cursor *c, const KvcertWireLayer *layer, uint64_t rows, KvcertWireRecord *record) {
-  if (!exact_field(c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows, KvcertWireRecord *record) {
+  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   /* Both are below 2^32 from here on, as rows is; no product below wraps. */
   uint64_t linear_len = 0;
-  if (!field(c, 4, &linear_len)) return 0;
+  if (!field(bytes, size, c, 4, &linear_len)) return 0;
   record->linear_len = linear_len;
-  if (!exact_field(c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  if (!exact_field(bytes, size, c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
   record->linear_offset = c->at;
-  if (!take(c, linear_len * 4)) return 0;
+  if (!take(size, c, linear_len * 4)) return 0;
   record->importance_offset = c->at;
-  if (!take(c, rows * 4)) return 0;
+  if (!take(size, c, rows * 4)) return 0;
   record->heads_offset = c->at;
   const uint64_t heads = layer->num_kv_heads;
   const uint64_t element = record->element_bytes;
@@ -215,52 +210,50 @@ static int scan_full_body(Cursor *c, const KvcertWireLayer *layer, uint64_t rows
   const uint64_t whole = rows * layer->head_dim;
   /* Every head takes 8 bytes or more, so a buffer that is too short ends this loop early. */
   /*@ loop invariant 0 <= head <= heads;
-      loop invariant c->at <= c->size && c->size == \at(c->size, Pre) && c->bytes == \at(c->bytes, Pre);
-      loop invariant heads_at(c->bytes, c->size, element, whole, c->at, heads - head) ==>
-        heads_at(c->bytes, c->size, element, whole, record->heads_offset, heads);
-      loop assigns head, c->at, c->fault;
+      loop invariant c->at <= size;
+      loop invariant heads_at(bytes, size, element, whole, c->at, heads - head) ==>
+        heads_at(bytes, size, element, whole, record->heads_offset, heads);
+      loop assigns head, c->at, c->code, c->expected, c->found, c->offset;
       loop variant heads - head;
   */
   for (uint64_t head = 0; head < heads; ++head)
-    if (!scan_head(c, whole, element)) return 0;
+    if (!scan_head(bytes, size, c, whole, element)) return 0;
   return 1;
 }
 
-/*@ requires standing(c) && \valid_read(layer) && \valid(record);
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
-    assigns c->at, c->fault, record->linear_len, record->linear_offset;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset, record->linear_len, record->linear_offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> c->at == record->linear_offset + 4 * record->linear_len;
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_linear_body(Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
-  if (!exact_field(c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   uint64_t linear_len = 0;
-  if (!field(c, 4, &linear_len)) return 0;
+  if (!field(bytes, size, c, 4, &linear_len)) return 0;
   record->linear_len = linear_len;
   record->linear_offset = c->at;
-  return take(c, linear_len * 4);
+  return take(size, c, linear_len * 4);
 }
 
 /* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others zero
  * bits. */
-/*@ requires standing(c) && an_element(element) && written <= row;
+/*@ requires standing(bytes, size, c) && an_element(element) && written <= row;
     requires heads * row <= 0x2000000000000000;
-    assigns c->at, c->fault;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> c->at == \old(c->at) + array_size(heads * row, element);
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_ring(Cursor *c, uint64_t heads, uint64_t row, uint64_t written, uint64_t element) {
+static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written, uint64_t element) {
   const uint64_t begin = c->at;
   const uint64_t ring = heads * row;
-  if (!take(c, array_bytes(ring, element))) return 0;
-  /*@ loop invariant 0 <= head <= heads && c->size == \at(c->size, Pre) && c->bytes == \at(c->bytes, Pre);
+  if (!take(size, c, array_bytes(ring, element))) return 0;
+  /*@ loop invariant 0 <= head <= heads;
       loop assigns head;
       loop variant heads - head;
   */
@@ -273,95 +266,131 @@ static int scan_ring(Cursor *c, uint64_t heads, uint64_t row, uint64_t written, 
         loop variant row - i;
     */
     for (uint64_t i = written; i < row; ++i) {
-      /*@ assert element_inside: begin + array_size(first + i, element) + element <= c->size; */
+      /*@ assert element_inside: begin + array_size(first + i, element) + element <= size; */
       const uint64_t offset = begin + array_bytes(first + i, element);
-      const uint64_t found = load(c->bytes, offset, element);
+      const uint64_t found = load(bytes, offset, element);
       if (found != 0) return refuse(c, KVCERT_WIRE_RING_SLOT_NOT_ZERO, 0, found, offset);
     }
   }
   return 1;
 }
 
-/*@ requires standing(c) && \valid_read(layer) && \valid(record) && an_element(record->element_bytes);
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && an_element(record->element_bytes);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     requires known_layer(layer) && layer->kind == 2;
-    assigns c->at, c->fault, record->ring_offset;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
+    ensures c->at <= size;
     ensures \result == 1 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_bounded_body(Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
   const uint64_t window = layer->window;
   const uint64_t length = record->seq_len < window ? record->seq_len : window;
-  if (!exact_field(c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(c, 4, window, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(c, 4, length, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
-  if (!exact_field(c, 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, window, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, length, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
   record->ring_offset = c->at;
   /*@ assert no_more_than_a_row: 0 <= length * layer->head_dim <= window * layer->head_dim; */
   const uint64_t row = window * layer->head_dim;
   const uint64_t written = length * layer->head_dim;
-  if (!scan_ring(c, layer->num_kv_heads, row, written, record->element_bytes)) return 0;
-  return scan_ring(c, layer->num_kv_heads, row, written, record->element_bytes);
+  if (!scan_ring(bytes, size, c, layer->num_kv_heads, row, written, record->element_bytes)) return 0;
+  return scan_ring(bytes, size, c, layer->num_kv_heads, row, written, record->element_bytes);
 }
 
-/*@ predicate described{L}(Cursor *c, KvcertWireLayer *layer, KvcertWireRecord *record) =
-      an_element(record->element_bytes) &&
-      (layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= c->size) &&
-      (layer->kind == 0 ==>
-        record->importance_offset == record->linear_offset + 4 * record->linear_len &&
-        record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= c->size &&
-        (c->at == c->size ==> heads_at(c->bytes, c->size, record->element_bytes, record->seq_len * layer->head_dim,
-                                       record->heads_offset, layer->num_kv_heads))) &&
-      (layer->kind == 2 ==> c->at == record->ring_offset +
-        2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes));
-*/
-
-/*@ requires standing(c) && \valid_read(layer) && \valid(record) && known_layer(layer);
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && known_layer(layer);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
-    assigns c->at, c->fault, *record;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
-    ensures \result == 1 ==> described(c, layer, record);
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures c->at <= size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
+    ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_versioned(Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
   uint64_t flag = 0;
   uint64_t position = 0;
-  if (!scan_header(c, layer, &flag, &position)) return 0;
+  if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
   record->element_bytes = flag == 1 ? 2 : 4;
   record->seq_len = position;
-  if (layer->kind == KVCERT_WIRE_LINEAR) return scan_linear_body(c, layer, record);
-  if (layer->kind == KVCERT_WIRE_BOUNDED) return scan_bounded_body(c, layer, record);
-  if (!exact_field(c, 4, flag, KVCERT_WIRE_BAD_FLAG)) return 0;
-  if (!exact_field(c, 4, position, KVCERT_WIRE_POSITION_MISMATCH)) return 0;
-  return scan_full_body(c, layer, position, record);
+  if (layer->kind == KVCERT_WIRE_LINEAR) return scan_linear_body(bytes, size, c, layer, record);
+  if (layer->kind == KVCERT_WIRE_BOUNDED) return scan_bounded_body(bytes, size, c, layer, record);
+  if (!exact_field(bytes, size, c, 4, flag, KVCERT_WIRE_BAD_FLAG)) return 0;
+  if (!exact_field(bytes, size, c, 4, position, KVCERT_WIRE_POSITION_MISMATCH)) return 0;
+  return scan_full_body(bytes, size, c, layer, position, record);
 }
 
-/*@ requires standing(c) && \valid_read(layer) && \valid(record) && known_layer(layer);
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && known_layer(layer);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
-    assigns c->at, c->fault, *record;
-    ensures same: c->size == \old(c->size) && c->bytes == \old(c->bytes);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
-    ensures c->at <= c->size;
-    ensures \result == 1 ==> described(c, layer, record);
-    ensures \result == 0 ==> c->fault.offset <= c->size;
+    ensures c->at <= size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
+    ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_unversioned(Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
   if (!layer->unversioned_allowed || layer->kind == KVCERT_WIRE_BOUNDED)
     return refuse(c, KVCERT_WIRE_UNVERSIONED_REFUSED, 0, 0, 0);
   uint64_t flag = 0;
   uint64_t seq_len = 0;
-  if (!bounded_field(c, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag)) return 0;
+  if (!bounded_field(bytes, size, c, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag)) return 0;
   record->element_bytes = flag == 1 ? 2 : 4;
-  if (!field(c, 4, &seq_len)) return 0;
+  if (!field(bytes, size, c, 4, &seq_len)) return 0;
   record->seq_len = seq_len;
-  return scan_full_body(c, layer, layer->kind == KVCERT_WIRE_LINEAR ? 0 : seq_len, record);
+  return scan_full_body(bytes, size, c, layer, layer->kind == KVCERT_WIRE_LINEAR ? 0 : seq_len, record);
+}
+
+/*@ requires standing(bytes, size, c) && c->at == 0 && \valid_read(layer) && \valid(record) && known_layer(layer);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    ensures \result == 0 || \result == 1;
+    ensures whole: \result == 1 ==> c->at == size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
+    ensures heads: \result == 1 && layer->kind == 0 ==>
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  if (has_magic(bytes, size)) {
+    if (!scan_versioned(bytes, size, c, layer, record)) return 0;
+  } else {
+    if (!scan_unversioned(bytes, size, c, layer, record)) return 0;
+  }
+  if (c->at != size) return refuse(c, KVCERT_WIRE_TRAILING_BYTES, c->at, size, c->at);
+  return 1;
 }
 
 int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, KvcertWireRecord *record,
@@ -374,16 +403,12 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
   record->heads_offset = 0;
   record->ring_offset = 0;
   Cursor cursor;
-  cursor.bytes = bytes;
-  cursor.size = size;
   cursor.at = 0;
-  int good = has_magic(bytes, size) ? scan_versioned(&cursor, layer, record) : scan_unversioned(&cursor, layer, record);
-  if (good && cursor.at != size) good = refuse(&cursor, KVCERT_WIRE_TRAILING_BYTES, cursor.at, size, cursor.at);
-  if (good) return 1;
-  const uint64_t code = cursor.fault.code;
-  const uint64_t expected = cursor.fault.expected;
-  const uint64_t found = cursor.fault.found;
-  const uint64_t offset = cursor.fault.offset;
+  if (scan_buffer(bytes, size, &cursor, layer, record)) return 1;
+  const uint64_t code = cursor.code;
+  const uint64_t expected = cursor.expected;
+  const uint64_t found = cursor.found;
+  const uint64_t offset = cursor.offset;
   fault->code = code;
   fault->expected = expected;
   fault->found = found;

@@ -172,6 +172,7 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "prove: what must fail fails": [*python, ROOT / "tests/prove_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "corpus: every fault at every field has a golden reject": [*python, ROOT / "tests/reject_coverage_test.py"],
+        "wire: the decoder extracted from Coq judges alike": [*python, ROOT / "tests/wire_oracle_test.py", build],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
         **{f"fuzz: the corpus of {target}": [build / f"fuzz/kvcert_fuzz_{target}_replay", ROOT / "corpus/fuzz" / target]
