@@ -1,86 +1,59 @@
 #include "certify/bound.hpp"
 
-#include <fmt/format.h>
-#include <mpfr.h>
-
-#include <boost/multiprecision/mpfi.hpp>
 #include <cmath>
 #include <limits>
+
+#include "certify/bound_head.hpp"
+#include "certify/bound_number.hpp"
 
 namespace kvcert::certify {
 namespace {
 
-// 60 decimal digits are 200 bits: dots of head_dim ≤ 4096 over the full binary32 range lose less than 2^-180 of A_p.
-using Interval = boost::multiprecision::number<boost::multiprecision::mpfi_float_backend<60>,
-                                               boost::multiprecision::et_off>;
-using Real = boost::multiprecision::number<boost::multiprecision::mpfr_float_backend<60>, boost::multiprecision::et_off>;
-
-Interval real(double x) { return Interval(x); }
-Interval count(std::size_t n) { return Interval(static_cast<unsigned long>(n)); }
-
-double upper_end(const Interval& x) { return mpfr_get_d(&x.backend().data()->right, MPFR_RNDU); }
-double nearest(const Interval& x) {
-  Real middle;
-  mpfi_mid(middle.backend().data(), x.backend().data());
-  return mpfr_get_d(middle.backend().data(), MPFR_RNDN);
+/// Why the case has no bound, as far as its inputs say.
+std::string input_not_covered(const HeadInput& in, bool sink) {
+  if (in.keys.empty()) return "no visible row";
+  if (!finite(in.q) || !finite(in.keys) || !finite(in.values)) return "an input is not finite";
+  if (!std::isfinite(in.scale) || !std::isfinite(in.softcap)) return "scale or softcap is not finite";
+  if (in.softcap < 0) return "the softcap is negative";
+  if (sink && !std::isfinite(*in.sink)) return "the sink is not finite";
+  if (!finite(in.key_error) || !finite(in.value_error)) return "what storage may have changed is not finite";
+  return {};
 }
 
-bool certainly_less(const Interval& a, const Interval& b) {
-  return mpfr_less_p(&a.backend().data()->right, &b.backend().data()->left) != 0;
-}
-
-/// The interval of max(a, b).
-Interval maximum(const Interval& a, const Interval& b) {
-  Interval result;
-  auto* to = result.backend().data();
-  mpfr_max(&to->left, &a.backend().data()->left, &b.backend().data()->left, MPFR_RNDD);
-  mpfr_max(&to->right, &a.backend().data()->right, &b.backend().data()->right, MPFR_RNDU);
-  return result;
-}
-
-Interval power(const Interval& base, std::size_t exponent) {
-  Interval result = 1;
-  Interval square = base;
-  for (; exponent != 0; exponent >>= 1U) {
-    if ((exponent & 1U) != 0) result *= square;
-    square *= square;
+void take_case(Formula& f, const HeadInput& in) {
+  f.head_dim = in.q.size();
+  f.n = in.keys.size() / in.q.size();
+  f.scale = in.scale;
+  for (std::size_t p = 0; p < f.n; ++p) {
+    Interval z = 0, A = 0;
+    for (std::size_t j = 0; j < f.head_dim; ++j) {
+      // Products of two binary32 are exact in binary64, but for those below 2^-1022; the smallest is 2^-298.
+      const double product = static_cast<double>(in.q[j]) * static_cast<double>(in.keys[p * f.head_dim + j]);
+      z += product;
+      A += std::fabs(product);
+    }
+    f.z.push_back(z);
+    f.A.push_back(A);
   }
-  return result;
 }
 
-Interval magnitude(float x) { return real(std::fabs(static_cast<double>(x))); }
-
-/// Per visible row: the real score after scaling and cap, and D, how far a computed one may lie from it.
-struct Score {
-  Interval t, D;
-};
-
-Score score(const HeadInput& in, std::size_t row, const EngineParameters& e, const Interval& one_u, Interval& worst_product) {
+/// Σ_j of what the absolute errors of storage add to a dot's magnitude. The theorems know relative ones only; where these
+/// are 0, what is evaluated is the theorems' formula.
+Interval absolute_in_dot(const HeadInput& in, const EngineParameters& e, std::size_t row) {
+  Interval added = 0;
   const std::size_t dim = in.q.size();
-  Interval z = 0;
-  Interval A = 0;  // Σ |q_j k_pj|
   for (std::size_t j = 0; j < dim; ++j) {
-    // Products of two binary32 are exact in binary64, but for those below 2^-1022; the smallest is 2^-298.
-    const double product = static_cast<double>(in.q[j]) * static_cast<double>(in.keys[row * dim + j]);
-    z += product;
-    A += std::fabs(product);
+    const Interval q = abs(Interval(in.q[j]));
+    if (!in.key_error.empty())
+      added += (q * (1 + Interval(e.u_q)) + Interval(e.query_error)) * abs(Interval(in.key_error[row * dim + j]));
+    if (e.query_error != 0) added += Interval(e.query_error) * abs(Interval(in.keys[row * dim + j])) * (1 + Interval(e.u_k));
   }
-  worst_product = maximum(worst_product, A);
-  const Interval scale = in.scale;
-  const Interval lambda = real(e.lambda);
-  const Interval s = scale * z;
-  // D⁰: storage is exact (u_q = u_k = 0), h_q + r roundings on the way, and what underflow adds.
-  const Interval D0 = magnitude(in.scale) * A * (power(one_u, e.h_q + e.r) - 1) +
-                      (magnitude(in.scale) * count(dim) + 1) * count(e.r) * lambda * power(one_u, dim + e.r);
-  const Interval c = in.softcap;
-  if (in.softcap == 0) return {s, D0};
-  const Interval t = c * tanh(s / c);
-  const Interval tanh_factor = (1 + real(e.tau)) * one_u;
-  const Interval reach = abs(s) + D0;
-  const Interval D = tanh_factor * (D0 + (power(one_u, e.g_c) - 1) * reach + c * lambda +
-                                    count(e.g_c - 1) * c * lambda * reach) +
-                     (tanh_factor - 1) * abs(t) + c * real(e.omega_tanh) * one_u + lambda;
-  return {t, D};
+  return added;
+}
+
+/// How far a stored value may lie from the row's, beside the relative u_v: relative to what is stored, as u_v is.
+Interval absolute_in_value(const HeadInput& in, const EngineParameters& e, std::size_t at) {
+  return in.value_error.empty() ? Interval(0) : abs(Interval(in.value_error[at])) / (1 - Interval(e.u_v));
 }
 
 }  // namespace
@@ -94,147 +67,26 @@ EngineParameters canonical_parameters(std::size_t head_dim, std::size_t visible_
 }
 
 HeadBound evaluate_bound(const HeadInput& in, const EngineParameters& e, std::span<const float> output) {
-  HeadBound result;
-  const std::size_t dim = in.q.size();
-  const std::size_t n = in.keys.size() / dim;
-  const auto not_covered = [&](std::string why) {
-    result.not_covered = std::move(why);
-    return result;
-  };
-  const auto finite = [](std::span<const float> numbers) {
-    for (float x : numbers) {
-      if (!std::isfinite(x)) return false;
-    }
-    return true;
-  };
-  if (n == 0) return not_covered("no visible row");
-  if (!finite(in.q) || !finite(in.keys) || !finite(in.values)) return not_covered("an input is not finite");
-  if (!std::isfinite(in.scale) || !std::isfinite(in.softcap)) return not_covered("scale or softcap is not finite");
+  const auto not_covered = [](std::string why) { return HeadBound{std::move(why), {}, {}, {}, {}}; };
   const bool sink = in.sink && *in.sink != -std::numeric_limits<float>::infinity();
-  if (sink && !std::isfinite(*in.sink)) return not_covered("the sink is not finite");
-  const std::size_t N = n + (sink ? 1 : 0);
+  if (std::string why = input_not_covered(in, sink); !why.empty()) return not_covered(std::move(why));
 
-  const Interval u = real(e.u);
-  const Interval one_u = 1 + u;
-  const Interval lambda = real(e.lambda);
-  const Interval omega = real(e.omega);
-  const Interval epsilon = real(e.epsilon);
-  const std::size_t L = e.rescalings;
-
-  // 1. scores
-  std::vector<Score> scores;
-  scores.reserve(n);
-  Interval worst_product = 0;
-  for (std::size_t p = 0; p < n; ++p) scores.push_back(score(in, p, e, one_u, worst_product));
-  const Interval sigma = sink ? *in.sink : 0.0F;
-  const Interval D_sigma = abs(sigma) * (power(one_u, e.r_sigma) - 1);
-  Interval m_plus = scores[0].t + scores[0].D;
-  Interval m_minus = scores[0].t - scores[0].D;
-  Interval m_exact = scores[0].t;
-  for (const Score& s : scores) {
-    m_plus = maximum(m_plus, s.t + s.D);
-    m_minus = maximum(m_minus, s.t - s.D);
-    m_exact = maximum(m_exact, s.t);
+  Formula f;
+  take_engine(f, e);
+  take_case(f, in);
+  const auto stored = rows<Interval>(f.n, [&](std::size_t p) { return absolute_in_dot(in, e, p); });
+  const Interval worst_product = greatest<Interval>(f.n, [&](std::size_t p) { return f.A[p] + stored[p]; });
+  const Interval reach = worst_product * maximum(Interval(1), abs(f.scale)) * power(1 + f.u, f.head_dim + f.r);
+  if (!certainly_less(reach, Interval(e.overflow))) return not_covered("a score may overflow");
+  if (std::string why = settle_scores(f, stored, {}, in.softcap, sink ? in.sink : std::nullopt); !why.empty()) {
+    return not_covered(std::move(why));
   }
-  if (sink) {
-    m_plus = maximum(m_plus, sigma + D_sigma);
-    m_exact = maximum(m_exact, sigma);
-  }
-  const Interval overflow = real(0x1p127);
-  if (!certainly_less(worst_product * maximum(Interval(1), magnitude(in.scale)) * power(one_u, dim + e.r), overflow)) {
-    return not_covered("a score may overflow");
-  }
-
-  // 2. exact softmax weights, shifted by a common real number
-  Real shift;
-  mpfi_mid(shift.backend().data(), m_exact.backend().data());
-  std::vector<Interval> w;
-  w.reserve(n);
-  Interval mass = 0;
-  for (const Score& s : scores) {
-    w.push_back(exp(s.t - Interval(shift)));
-    mass += w.back();
-  }
-  Interval w_sigma = 0;
-  if (sink) {
-    w_sigma = exp(sigma - Interval(shift));
-    mass += w_sigma;
-  }
-  for (Interval& x : w) x /= mass;
-  w_sigma /= mass;
-
-  // 3. how far a weight may be off: e^{±B}
-  const Interval exp_part = count(L + 1) * (epsilon / (1 - epsilon));
-  std::vector<Interval> growth;  // e^{B_p}
-  growth.reserve(n);
-  Interval K = 0;
-  Interval H = 0;
-  Interval S_min = 0;
-  for (std::size_t p = 0; p < n; ++p) {
-    const auto& [t, D] = scores[p];
-    const Interval B = D + u * (m_plus - t + D) + exp_part;
-    growth.push_back(exp(B));
-    K += w[p] * growth[p];
-    H += w[p] / growth[p];
-    S_min += exp(t - m_plus);
-  }
-  if (sink) {
-    const Interval B = D_sigma + u * (maximum(m_plus - sigma, sigma - m_minus) + D_sigma) + exp_part;
-    const Interval grown = exp(B);
-    K += w_sigma * grown;
-    H += w_sigma / grown;
-    S_min += exp(sigma - m_plus);
-  }
-  double largest_value = 0;
-  for (float x : in.values) largest_value = std::max(largest_value, std::fabs(static_cast<double>(x)));
-  const std::size_t J = 1 + e.h_v + e.h_s + 2 * L + e.g;
-  const Interval shrink = 1 - u;
-  if (!certainly_less(real(largest_value) * K / power(shrink, J), overflow)) {
-    return not_covered("a weighted sum may overflow, or the scores are too uncertain to say anything");
-  }
-
-  // 4. underflow of exponentials, and the smallest denominator
-  const Interval G = power(1 + epsilon + omega, L);
-  const Interval Omega = count(L + 1) * omega * G;
-  const Interval Delta = (count(N) * Omega + count(L) * lambda) * G / power(shrink, N + L);
-  const Interval S = power(shrink, e.h_s + L) * S_min * H - Delta;
-  if (!certainly_less(Interval(0), S)) return not_covered("the denominator may vanish");
-
-  // 5. per dimension. w_p·R_p is taken as a double rounded up; sums of n nonnegative doubles are within (1 + 2^-53)^(n+1).
-  std::vector<double> wR(n), w_up(n);
-  const Interval factor = K / power(shrink, J);
-  for (std::size_t p = 0; p < n; ++p) {
-    wR[p] = upper_end(w[p] * (growth[p] * factor - 1));
-    w_up[p] = upper_end(w[p]);
-  }
-  const double slack = 1.0 + static_cast<double>(n + 4) * 0x1p-52;
-  constexpr double tiny = std::numeric_limits<double>::min();  // products that fell below the subnormals
-  const Interval scatter = G / power(shrink, n + L + e.g);
-  const Interval loss = count(N) * Omega + count(L) * lambda;
-  const Interval gather = lambda / power(shrink, n);
-  for (std::size_t d = 0; d < dim; ++d) {
-    double sum_wR = 0;
-    double sum_w = 0;
-    double sum_v = 0;
-    Interval o = 0;
-    for (std::size_t p = 0; p < n; ++p) {
-      const double v = in.values[p * dim + d];
-      sum_wR += wR[p] * std::fabs(v);
-      sum_w += w_up[p] * std::fabs(v);
-      sum_v += std::fabs(v);
-      if (v != 0) o += w[p] * v;
-    }
-    sum_wR = sum_wR * slack + static_cast<double>(n) * tiny;
-    const Interval T = real(sum_wR) + real(sum_w * slack + static_cast<double>(n) * tiny);
-    const Interval V = real(sum_v * slack);
-    const Interval U = scatter * (Omega * V + count(n + L) * lambda + T * loss) / S + gather * (V + count(n + 1));
-    result.bound.push_back(upper_end(real(sum_wR) + U));
-    result.unit.push_back(e.u * sum_w);
-    result.exact.push_back(nearest(o));
-    if (!output.empty()) {
-      const bool number = std::isfinite(output[d]);
-      result.error.push_back(number ? upper_end(abs(real(output[d]) - o)) : std::numeric_limits<double>::infinity());
-    }
+  HeadBound result;
+  for (std::size_t d = 0; d < f.head_dim; ++d) {
+    const Dimension dimension{.value = [&](std::size_t p) { return Interval(in.values[p * f.head_dim + d]); },
+                              .added = [&](std::size_t p) { return absolute_in_value(in, e, p * f.head_dim + d); }};
+    const auto answer = output.empty() ? std::nullopt : std::optional(output[d]);
+    if (std::string why = bound_dimension(f, dimension, e.overflow, result, answer); !why.empty()) return not_covered(std::move(why));
   }
   return result;
 }

@@ -1,195 +1,18 @@
 #include "certify/bound_rows.hpp"
 
-#include <mpfr.h>
-
 #include <algorithm>
-#include <boost/multiprecision/mpfi.hpp>
 #include <cmath>
 #include <limits>
+
+#include "certify/bound_head.hpp"
+#include "certify/bound_number.hpp"
 
 namespace kvcert::certify {
 namespace {
 
-// 200 bits, as in bound.cpp: dots of head_dim ≤ 4096 over the full binary32 range lose less than 2^-180 of A_p.
-using Interval = boost::multiprecision::number<boost::multiprecision::mpfi_float_backend<60>,
-                                               boost::multiprecision::et_off>;
-using Real = boost::multiprecision::number<boost::multiprecision::mpfr_float_backend<60>, boost::multiprecision::et_off>;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
-
-Interval real(double x) { return Interval(x); }
-Interval count(std::size_t n) { return Interval(static_cast<unsigned long>(n)); }
-double upper_end(const Interval& x) { return mpfr_get_d(&x.backend().data()->right, MPFR_RNDU); }
-double lower_end(const Interval& x) { return mpfr_get_d(&x.backend().data()->left, MPFR_RNDD); }
-
-Real middle(const Interval& x) {
-  Real result;
-  mpfi_mid(result.backend().data(), x.backend().data());
-  return result;
-}
-
-Interval maximum(const Interval& a, const Interval& b) {
-  Interval result;
-  auto* to = result.backend().data();
-  mpfr_max(&to->left, &a.backend().data()->left, &b.backend().data()->left, MPFR_RNDD);
-  mpfr_max(&to->right, &a.backend().data()->right, &b.backend().data()->right, MPFR_RNDU);
-  return result;
-}
-
-Interval power(const Interval& base, std::size_t exponent) {
-  Interval result = 1;
-  for (std::size_t i = 0; i < exponent; ++i) result *= base;
-  return result;
-}
-
-bool finite(std::span<const float> numbers) {
-  return std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); });
-}
+using certify::finite;
 bool finite(const StoredRows& rows) {
   return rows.int8 ? finite(rows.int8->scales) && finite(rows.int8->columns) : finite(rows.f32);
-}
-
-// The canonical order's units: u = ε = τ = 2^-24, λ = ω = ω_t = 2^-150, r = g = g_c = 1, r_σ = L = 0.
-const Interval& u() {
-  static const Interval value = real(0x1p-24);
-  return value;
-}
-const Interval& lambda() {
-  static const Interval value = real(0x1p-150);
-  return value;
-}
-Interval grown(std::size_t roundings) { return power(1 + u(), roundings) - 1; }
-
-/// A real score t, and D: how far a computed one may lie from it.
-struct Score {
-  Interval t, D;
-};
-
-/// From a score's z = Σ products, A = Σ |products|, and h_q; `absolute` is what may be lost below the normal numbers on the
-/// way to the dot, beside what every dot may lose.
-Score score_of(const Interval& z, const Interval& A, std::size_t h_q, const Interval& absolute, std::size_t head_dim, float scale,
-               float softcap) {
-  const Interval size = abs(real(scale));
-  const Interval s = real(scale) * z;
-  const Interval D0 = size * A * grown(h_q + 1) + (size * count(head_dim) + 1) * lambda() * power(1 + u(), head_dim + 1) +
-                      size * absolute * power(1 + u(), h_q + 1);
-  if (softcap == 0) return {s, D0};
-  const Interval c = real(softcap);
-  const Interval t = c * tanh(s / c);
-  const Interval factor = (1 + u()) * (1 + u());
-  return {t, factor * (D0 + u() * (abs(s) + D0) + c * lambda()) + (factor - 1) * abs(t) + c * lambda() * (1 + u()) + lambda()};
-}
-
-/// Everything behind the scores.
-struct Softmax {
-  std::vector<Score> scores;
-  std::optional<float> sink{};
-  std::size_t head_dim = 0;
-  std::size_t extra_roundings = 0;    ///< of a value on its way, beside those of f32: J grows by them
-  std::vector<double> value_scales{}; ///< int8 values: s_p of every row
-  bool weights_normal = false;        ///< where a weight, also times its row's scale, may be subnormal the case is not covered
-  std::vector<double> columns{};      ///< [HD] or empty: the output's last factor
-};
-
-/// `value(p, d)`: the row's number without the column, exact in binary64.
-template <class Value>
-HeadBound bound_of(const Softmax& in, const Value& value, std::span<const float> output) {
-  HeadBound result;
-  const auto not_covered = [&](const char* why) {
-    result.not_covered = why;
-    return result;
-  };
-  const std::size_t n = in.scores.size();
-  const std::size_t N = n + (in.sink ? 1 : 0);
-  const Interval sigma = in.sink ? real(*in.sink) : Interval(0);
-  Interval m_plus = in.scores[0].t + in.scores[0].D;
-  Interval m_minus = in.scores[0].t - in.scores[0].D;
-  Interval top = in.scores[0].t;
-  for (const auto& [t, D] : in.scores) {
-    m_plus = maximum(m_plus, t + D);
-    m_minus = maximum(m_minus, t - D);
-    top = maximum(top, t);
-  }
-  if (in.sink) m_plus = maximum(m_plus, sigma), top = maximum(top, sigma);
-
-  const Interval shift(middle(top));
-  std::vector<Interval> w;
-  Interval mass = in.sink ? exp(sigma - shift) : Interval(0);
-  for (const Score& s : in.scores) w.push_back(exp(s.t - shift)), mass += w.back();
-  const Interval w_sigma = in.sink ? exp(sigma - shift) / mass : Interval(0);
-  for (Interval& x : w) x /= mass;
-
-  const Interval exp_part = u() / (1 - u());  // ε'
-  std::vector<Interval> growth;               // e^{B_p}
-  Interval K = 0, H = 0, S_min = 0;
-  for (std::size_t p = 0; p < n; ++p) {
-    const auto& [t, D] = in.scores[p];
-    growth.push_back(exp(D + u() * (m_plus - t + D) + exp_part));
-    K += w[p] * growth[p];
-    H += w[p] / growth[p];
-    S_min += exp(t - m_plus);
-  }
-  if (in.sink) {
-    const Interval grows = exp(u() * maximum(m_plus - sigma, sigma - m_minus) + exp_part);
-    K += w_sigma * grows;
-    H += w_sigma / grows;
-    S_min += exp(sigma - m_plus);
-  }
-  if (in.weights_normal) {
-    for (std::size_t p = 0; p < n; ++p) {
-      const double least = std::min(lower_end(w[p] / (growth[p] * K)), lower_end(exp(in.scores[p].t - m_plus)));
-      if (!(least > 0x1p-125) || !(least * (in.value_scales.empty() ? 1.0 : in.value_scales[p]) > 0x1p-125)) {
-        return not_covered("a weight may be subnormal");
-      }
-    }
-  }
-
-  const std::size_t h_v = n - 1, h_s = (n + 15) / 16 + 4;
-  const std::size_t J = 1 + h_v + h_s + 1 + in.extra_roundings;
-  const Interval shrink = 1 - u();
-  double largest = 0;
-  for (std::size_t p = 0; p < n; ++p) {
-    for (std::size_t d = 0; d < in.head_dim; ++d) {
-      const double column = in.columns.empty() ? 1.0 : std::max(1.0, std::fabs(in.columns[d]));
-      largest = std::max(largest, std::fabs(value(p, d)) * column);
-    }
-  }
-  const Interval reach = real(largest * (1 + 0x1p-50)) * K / power(shrink, J);
-  if (!(upper_end(reach) < 0x1p127)) return not_covered("a weighted sum may overflow, or the scores are too uncertain to say anything");
-
-  const Interval loss = count(N) * lambda();  // N·Ω, L = 0
-  const Interval S = power(shrink, h_s) * S_min * H - loss / power(shrink, N);
-  if (!(lower_end(S) > 0)) return not_covered("the denominator may vanish");
-  const Interval factor = K / power(shrink, J);
-  const Interval scatter = 1 / power(shrink, n + 1);
-  const Interval gather = lambda() / power(shrink, n);
-  std::vector<Interval> wR;
-  for (std::size_t p = 0; p < n; ++p) wR.push_back(w[p] * (growth[p] * factor - 1));
-  for (std::size_t d = 0; d < in.head_dim; ++d) {
-    Interval R = 0, W = 0, V = 0, o = 0;
-    for (std::size_t p = 0; p < n; ++p) {
-      const double v = value(p, d);
-      if (v == 0) continue;
-      R += wR[p] * std::fabs(v);
-      W += w[p] * std::fabs(v);
-      V += std::fabs(v);
-      o += w[p] * v;
-    }
-    Interval bound = R + scatter * (lambda() * V + count(n) * lambda() + (W + R) * loss) / S + gather * (V + count(n + 1));
-    if (!in.columns.empty()) {  // one more product, which may itself be subnormal; its rounding of the sum is in J
-      const Interval column = abs(real(in.columns[d]));
-      bound = column * (R + (bound - R) * (1 + u())) + lambda();
-      W *= column;
-      o *= in.columns[d];
-    }
-    result.bound.push_back(upper_end(bound));
-    result.unit.push_back(upper_end(u() * W));
-    result.exact.push_back(mpfr_get_d(middle(o).backend().data(), MPFR_RNDN));
-    if (!output.empty()) {
-      result.error.push_back(std::isfinite(output[d]) ? upper_end(abs(real(output[d]) - o)) : infinity);
-    }
-  }
-  return result;
 }
 
 /// Σ of products and of their magnitudes.
@@ -200,6 +23,63 @@ struct Dot {
     A += abs(product);
   }
 };
+
+/// Everything behind the dots.
+struct Rest {
+  Formula formula;                    ///< the engine, scale, z and A, head_dim, n
+  std::vector<Interval> absolute{};   ///< [n], as for settle_scores
+  std::vector<bool> wide{};           ///< [n] or empty, as for settle_scores
+  float softcap = 0;
+  std::optional<float> sink{};
+  std::vector<double> value_scales{}; ///< int8 values: s_p of every row
+  std::vector<float> columns{};       ///< [HD] or empty: the output's last factor
+
+  void take(const Dot& dot, const Interval& beside = 0) {
+    formula.z.push_back(dot.z);
+    formula.A.push_back(dot.A);
+    absolute.push_back(beside);
+  }
+};
+
+Rest canonical(std::size_t head_dim, std::size_t rows, float scale) {
+  Rest rest;
+  take_engine(rest.formula, canonical_parameters(head_dim, rows));
+  rest.formula.head_dim = head_dim, rest.formula.n = rows, rest.formula.scale = scale;
+  return rest;
+}
+
+bool may_overflow(const Interval& A, float scale, std::size_t roundings) {
+  return !certainly_less(maximum(A, A * abs(Interval(scale))) * power(Interval(1 + 0x1p-24), roundings), Interval(0x1p127));
+}
+
+/// Whether a weight, or a weight times its row's scale, may be subnormal.
+bool weights_normal(const Rest& rest) {
+  const Formula& f = rest.formula;
+  for (std::size_t p = 0; p < f.n; ++p) {
+    const double least = std::min(lower_end(f.w[p] / (exp(f.B[p]) * f.K)), lower_end(exp(f.t[p] - f.m_plus)));
+    if (!(least > 0x1p-125) || !(least * rest.value_scales[p] > 0x1p-125)) return false;
+  }
+  return true;
+}
+
+/// `value(p, d)`: the row's number without the column, exact in binary64.
+template <class Value>
+HeadBound bound_of(Rest& rest, const Value& value, std::span<const float> output) {
+  HeadBound result;
+  Formula& f = rest.formula;
+  result.not_covered = settle_scores(f, rest.absolute, rest.wide, rest.softcap, rest.sink);
+  if (result.not_covered.empty() && !rest.value_scales.empty() && !weights_normal(rest)) {
+    result.not_covered = "a weight may be subnormal";
+  }
+  for (std::size_t d = 0; d < f.head_dim && result.not_covered.empty(); ++d) {
+    const Dimension dimension{.value = [&](std::size_t p) { return Interval(value(p, d)); },
+                              .added = {},
+                              .column = rest.columns.empty() ? std::nullopt : std::optional(rest.columns[d])};
+    result.not_covered = bound_dimension(f, dimension, 0x1p127, result, output.empty() ? std::nullopt : std::optional(output[d]));
+  }
+  if (!result.not_covered.empty()) return {result.not_covered, {}, {}, {}, {}};
+  return result;
+}
 
 /// The smallest exponent among numbers that are not 0; the largest int if all are.
 int least_exponent(std::span<const double> numbers) {
@@ -252,26 +132,24 @@ HeadBound evaluate_int8_bound(const Int8Input& in, std::span<const float> output
   const std::vector<double> q = under_columns(in);
   if (const char* why = loses_below_normal(in, q)) return not_covered(why);
 
-  Softmax rest;
-  rest.head_dim = dim;
+  Rest rest = canonical(dim, n, in.scale);
+  rest.softcap = in.softcap;
   if (sink) rest.sink = in.sink;
-  const std::size_t h_q = in.keys.int8 ? 1 + (std::min<std::size_t>(dim, q8_key_group) + 15) / 16 + 4 + groups : (dim + 15) / 16 + 4;
+  rest.formula.h_q = in.keys.int8 ? 1 + (std::min<std::size_t>(dim, q8_key_group) + 15) / 16 + 4 + groups : (dim + 15) / 16 + 4;
   for (std::size_t p = 0; p < n; ++p) {
     Dot dot;
     Interval unscaled = 0;  // before a group's scale, which may be small
     for (std::size_t j = 0; j < dim; ++j) {
       const double key = in.keys.int8 ? double{in.keys.int8->scales[p * groups + j / q8_key_group]} * in.keys.int8->values[p * dim + j]
                                       : double{in.keys.f32[p * dim + j]};
-      dot.add(real(q[j]) * real(key));
+      dot.add(Interval(q[j]) * Interval(key));
       if (in.keys.int8) unscaled += std::fabs(q[j]) * std::abs(int{in.keys.int8->values[p * dim + j]});
     }
-    const Interval size = maximum(maximum(unscaled, dot.A), dot.A * abs(real(in.scale)));
-    if (!(upper_end(size * power(1 + u(), dim + 1)) < 0x1p127)) return not_covered("a score may overflow");
-    rest.scores.push_back(score_of(dot.z, dot.A, h_q, 0, dim, in.scale, in.softcap));
+    if (may_overflow(dot.A, in.scale, dim + 1) || may_overflow(unscaled, 1, dim + 1)) return not_covered("a score may overflow");
+    rest.take(dot);
   }
   if (!in.values.int8) return bound_of(rest, [&](std::size_t p, std::size_t d) { return double{in.values.f32[p * dim + d]}; }, output);
-  rest.extra_roundings = 2;
-  rest.weights_normal = true;
+  rest.formula.h_v += 2;
   rest.value_scales.assign(in.values.int8->scales.begin(), in.values.int8->scales.end());
   rest.columns.assign(in.values.int8->columns.begin(), in.values.int8->columns.end());
   return bound_of(rest, [&](std::size_t p, std::size_t d) { return rest.value_scales[p] * in.values.int8->values[p * dim + d]; }, output);
@@ -291,17 +169,14 @@ HeadBound evaluate_bounded_bound(const BoundedInput& in, std::span<const float> 
   if (!std::isfinite(in.scale)) return not_covered("the scale is not finite");
   if (sinks + in.keys.size() == 0) return not_covered("no visible row");
 
-  Softmax rest;
-  rest.head_dim = dim;
-  const std::size_t h_q = (dim + 15) / 16 + 4;
-  const auto overflows = [&](const Interval& A) {
-    return !(upper_end(maximum(A, A * abs(real(in.scale))) * power(1 + u(), dim + 3)) < 0x1p127);
-  };
+  Rest rest = canonical(dim, sinks + in.keys.size(), in.scale);
+  rest.wide.assign(sinks, false);
+  rest.wide.resize(sinks + in.keys.size(), true);
   for (std::size_t i = 0; i < sinks; ++i) {
     Dot dot;
     for (std::size_t j = 0; j < dim; ++j) dot.add(double{in.q[j]} * double{in.sink_keys[i * dim + j]});
-    if (overflows(dot.A)) return not_covered("a score may overflow");
-    rest.scores.push_back(score_of(dot.z, dot.A, h_q, 0, dim, in.scale, 0));
+    if (may_overflow(dot.A, in.scale, dim + 3)) return not_covered("a score may overflow");
+    rest.take(dot);
   }
   for (std::size_t delta = 0; delta < in.keys.size(); ++delta) {
     Interval z = 0, A = 0, keys = 0, turns = 0;
@@ -312,18 +187,18 @@ HeadBound evaluate_bounded_bound(const BoundedInput& in, std::span<const float> 
         const std::size_t pair = j % in.half;
         const double c = in.cos[delta * in.half + pair], s = in.sin[delta * in.half + pair];
         const double x0 = in.q[pair], x1 = in.q[pair + in.half];
-        turned = j < in.half ? real(x0 * c) - real(x1 * s) : real(x0 * s) + real(x1 * c);
+        turned = j < in.half ? Interval(x0 * c) - Interval(x1 * s) : Interval(x0 * s) + Interval(x1 * c);
         magnitude = j < in.half ? std::fabs(x0 * c) + std::fabs(x1 * s) : std::fabs(x0 * s) + std::fabs(x1 * c);
         magnitude *= 1 + 0x1p-51;
       }
       const double key = in.keys[delta][j];
       z += turned * key;
-      A += real(magnitude) * std::fabs(key);
+      A += Interval(magnitude) * std::fabs(key);
       keys += std::fabs(key);
-      turns = maximum(turns, real(magnitude));
+      turns = maximum(turns, Interval(magnitude));
     }
-    if (overflows(A) || overflows(turns)) return not_covered("a score may overflow");
-    rest.scores.push_back(score_of(z, A, h_q + 2, 2 * lambda() * keys, dim, in.scale, 0));
+    if (may_overflow(A, in.scale, dim + 3) || may_overflow(turns, in.scale, dim + 3)) return not_covered("a score may overflow");
+    rest.take({z, A}, 2 * rest.formula.lambda * keys);
   }
   const auto value = [&](std::size_t p, std::size_t d) {
     return double{p < sinks ? in.sink_values[p * dim + d] : in.values[p - sinks][d]};

@@ -12,7 +12,7 @@ namespace kvcert::certify {
 
 /// One engine's checks and how they ended.
 struct Section {
-  std::string engine;  ///< "exact mode and judge", "scalar", "avx2"
+  std::string engine;  ///< "exact mode and judge", "scalar", "avx2", "avx512", "neon"
   std::vector<Check> checks;
   std::vector<Finding> findings;
   Tally tally;

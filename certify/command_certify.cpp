@@ -149,13 +149,15 @@ int run_certify(const CertifyOptions& options) {
   return certificate.holds() ? 0 : 1;
 }
 
-int run_replay(const std::string& path) try {
+int run_replay(const std::string& path, bool again) try {
   std::ifstream file(path);
   if (!file) {
     fmt::print(stderr, "kvcert: cannot read {}\n", path);
     return 2;
   }
-  const auto [engine, group, name, index, test] = replay_file_from_json(nlohmann::json::parse(file));
+  const auto finding = nlohmann::json::parse(file);
+  if (finding.value("finding", 0) == 2) return run_engine_replay(path, finding, again);
+  const auto [engine, group, name, index, test] = replay_file_from_json(finding);
   Plan candidates;
   if (engine == "exact mode and judge") {
     candidates = exact_plan(1, 100);

@@ -37,6 +37,18 @@ ModeSection::ModeSection(Mode mode) : saved_(_mm_getcsr()) {
 }
 ModeSection::~ModeSection() { _mm_setcsr(static_cast<unsigned>(saved_)); }
 bool ModeSection::intact() const { return (_mm_getcsr() & ~sticky) == set_; }
+
+std::uint64_t float_control() { return _mm_getcsr() & ~sticky; }
+void set_float_control(std::uint64_t control) { _mm_setcsr(static_cast<unsigned>(control)); }
+std::string describe_float_control(std::uint64_t now, std::uint64_t before) {
+  std::string text;
+  for (auto [bit, what] : {std::pair{ftz, "flush-to-zero"}, {daz, "denormals-are-zero"}}) {
+    if (((now ^ before) & bit) != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, (now & bit) != 0 ? "was switched on" : "was switched off");
+  }
+  if (((now ^ before) & zero) != 0) text += fmt::format("{}the rounding mode was changed", text.empty() ? "" : ", ");
+  if (((now ^ before) & masks) != 0) text += fmt::format("{}exceptions were unmasked or masked", text.empty() ? "" : ", ");
+  return text;
+}
 #elif defined(__aarch64__)
 namespace {
 std::uint64_t control() {
@@ -56,11 +68,20 @@ ModeSection::ModeSection(Mode mode) : saved_(control()) {
 }
 ModeSection::~ModeSection() { set_control(saved_); }
 bool ModeSection::intact() const { return control() == set_; }
+
+std::uint64_t float_control() { return control(); }
+void set_float_control(std::uint64_t value) { set_control(value); }
+std::string describe_float_control(std::uint64_t now, std::uint64_t before) {
+  return fmt::format("FPCR became {:#x}, it was {:#x}", now, before);
+}
 #else
 bool ModeSection::supported() { return false; }
 ModeSection::ModeSection(Mode) {}
 ModeSection::~ModeSection() = default;
 bool ModeSection::intact() const { return true; }
+std::uint64_t float_control() { return 0; }
+void set_float_control(std::uint64_t) {}
+std::string describe_float_control(std::uint64_t, std::uint64_t) { return {}; }
 #endif
 
 TestCase only_its_kernels_case() {

@@ -34,6 +34,12 @@ constexpr const char* name(ModeSection::Mode mode) {
   return names[static_cast<std::size_t>(mode)];
 }
 
+/// The register that holds the modes, without the flags that any operation may raise; 0 where none is known.
+std::uint64_t float_control();
+void set_float_control(std::uint64_t control);
+/// "flush-to-zero and rounding upward were switched on": what differs from `before`, for a person.
+std::string describe_float_control(std::uint64_t now, std::uint64_t before);
+
 /// Questions under every mode (unmasked exceptions would end the process at the first inexact operation): the same bits, and the caller's mode still set afterwards.
 template <class Engine>
 Outcome environment_is_neutral(const Engine& engine, const TestCase& test) {

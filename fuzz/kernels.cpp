@@ -42,7 +42,7 @@ struct Call {
   std::vector<float> a, b, out;
 };
 
-constexpr std::array names{"scores", "softcap_row", "softmax_row", "weighted_sum", "add_row", "canonicalize_row", "exp_row", "tanh_row"};
+constexpr std::array names{"scores", "softcap_row", "softmax_rows", "weighted_sum", "add_row", "canonicalize_row", "exp_row", "tanh_row"};
 
 /// Where the contract lets a NaN be any NaN.
 bool nan_may_be_any(std::size_t kernel) { return kernel == 0 || kernel == 1 || kernel == 3; }
@@ -63,6 +63,10 @@ Call call_of(ByteSource& in) {
     call.a = in.numbers(call.kernel == 0 ? queries : scores);
     call.b = in.numbers(call.rows * call.head_dim);
     call.out = in.numbers(call.kernel == 0 ? scores : queries);
+  } else if (call.kernel == 2) {
+    call.heads = 1 + in.below(4), call.rows = 1 + in.below(70), call.stride = call.rows + in.below(3);
+    call.a = in.numbers(call.heads);  // sinks
+    call.out = in.numbers(call.heads * call.stride);
   } else {
     call.rows = 1 + in.below(70);
     call.out = in.numbers(call.rows);
@@ -77,7 +81,9 @@ void run(const Table& table, const Call& call, Guarded& a, Guarded& b, Guarded& 
   switch (call.kernel) {
     case 0: return table.scores(a.data(), call.heads, b.data(), call.rows, call.head_dim, call.scalar, out.data(), call.stride);
     case 1: return table.softcap_row(out.data(), call.rows, call.scalar);
-    case 2: return table.softmax_row(out.data(), call.rows, call.first_lane, call.has_sink ? &call.scalar : nullptr);
+    case 2:
+      return table.softmax_rows(out.data(), call.heads, call.stride, call.rows, call.first_lane, call.has_sink ? a.data() : nullptr,
+                                b.data(), b.view().size_bytes());
     case 3: return table.weighted_sum(a.data(), call.heads, call.stride, b.data(), call.rows, call.head_dim, out.data());
     case 4: return table.add_row(out.data(), a.data(), call.rows);
     case 5: return table.canonicalize_row(out.data(), call.rows);

@@ -26,7 +26,7 @@ class Fault:
 
 
 DECODE, ENCODE = "optimized/wire_decode.cpp", "optimized/wire.cpp"
-HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2.cpp"
+HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2_products.hpp"
 
 # The scan in either spelling: the decoder's core is C++ or, where the prover reads it, C.
 SCAN_IN_C = (pathlib.Path(__file__).resolve().parent.parent / "optimized" / "wire_scan.c").is_file()
@@ -103,13 +103,13 @@ FAULTS = [
           "a rollback leaves queries of positions that are gone"),
     Fault("eviction-tie", "operations", "optimized/layer_take_back.cpp", "weight_a > weight_b : a < b", "weight_a > weight_b : a > b",
           "of two equal weights the wrong row goes"),
-    Fault("int8-truncates", "operations", "optimized/quantize.cpp", "static_cast<int>(clamped + 0.5)", "static_cast<int>(clamped + 0.49)",
+    Fault("int8-truncates", "operations", "optimized/kernels/scalar_int8.cpp", "(wide > 127.0 ? 127.0 : wide) + 0.5)", "(wide > 127.0 ? 127.0 : wide) + 0.49)",
           "ties of int8 rounding go down"),
     Fault("overlap-unchecked", "arguments", "optimized/layer_attend.cpp", "  if (overlap(out, acc)) return", "  if (false) return",
           "two outputs may lie over each other"),
     Fault("scale-unchecked", "arguments", "optimized/layer_attend.cpp", "if (!is_finite(query.scale)) return", "if (query.scale != query.scale) return",
           "a NaN is refused and an infinity is not"),
-    Fault("kernel-tail", "kernels", AVX2, "for (; d < head_dim; d += width) sum_rest<H>", "for (; d + 1 < head_dim; d += width) sum_rest<H>",
+    Fault("kernel-tail", "kernels", AVX2, "if (d < b.head_dim) sum_rest<H>", "if (d + 1 < b.head_dim) sum_rest<H>",
           "the last dimension of a row is left out"),
     Fault("kernel-reads-on", "kernels", AVX2, "_mm256_maskstore_ps(out + h * head_dim, mask, sum);", "_mm256_storeu_ps(out + h * head_dim, sum);",
           "a vector store past the end of the row"),

@@ -13,6 +13,10 @@ namespace {
 
 constexpr std::size_t queries_at_once = 64;
 
+/// How much of V is asked for before it is read: what the exponentials leave time for, while it stays in a second-level
+/// cache.
+constexpr std::size_t values_ahead_bytes = std::size_t{1} << 19;
+
 struct RowRange {
   std::size_t begin;
   std::size_t end;
@@ -67,22 +71,30 @@ void attend_tile(const AttendTask& task, const Tile& tile, float* p) {
     int8_scores(kernel, q, tile.count, task.keys, rows.begin, rows.size(), head_dim, task.scale, p, tile.stride,
                 blocks);
 
-  for (std::size_t u = 0; u < tile.count; ++u) {
+  // While the exponentials are computed the memory would be idle.
+  const float* values = task.values.f32 == nullptr ? nullptr : task.values.f32 + rows.begin * head_dim;
+  std::size_t ahead = values == nullptr ? 0 : std::min(rows.size() * head_dim * sizeof(float), values_ahead_bytes);
+  for (std::size_t u = 0, heads = 0; u < tile.count; u += heads, ahead = 0) {
     const std::size_t head = (tile.query + u) % task.heads;
+    heads = std::min(task.heads - head, tile.count - u);  // of one position: they see the same rows
     const RowRange visible = visible_at(task, (tile.query + u) / task.heads);
     float* row = p + u * tile.stride;
-    float* seen = row + (visible.begin - rows.begin);
-    // 2. soft cap and probabilities, of what this query sees; lanes go by absolute row index, so a window does not
+    const std::size_t before = visible.begin - rows.begin, n = visible.size();
+    float* seen = row + before;
+    // 2. soft cap and probabilities, of what these queries see; lanes go by absolute row index, so a window does not
     // shift them
-    if (task.capped) kernel.softcap_row(seen, visible.size(), task.softcap);
-    kernel.softmax_row(seen, visible.size(), visible.begin % kernels::lanes,
-                       task.sinks == nullptr ? nullptr : task.sinks + head);
-    // the rest weighs nothing: weighted_sum skips it, whatever its rows hold
-    std::fill(row, seen, 0.0F);
-    std::fill(seen + visible.size(), row + rows.size(), 0.0F);
-    // 3. importance, positions and then heads ascending
+    for (std::size_t h = 0; h < heads && task.capped; ++h) kernel.softcap_row(seen + h * tile.stride, n, task.softcap);
+    kernel.softmax_rows(seen, heads, tile.stride, n, visible.begin % kernels::lanes,
+                        task.sinks == nullptr ? nullptr : task.sinks + head, values, ahead);
     const std::size_t end = std::min(visible.end, task.acc.size());
-    if (visible.begin < end) kernel.add_row(task.acc.data() + visible.begin, seen, end - visible.begin);
+    for (std::size_t h = 0; h < heads; ++h, row += tile.stride) {
+      // the rest weighs nothing: weighted_sum skips it, whatever its rows hold
+      std::fill_n(row, before, 0.0F);
+      std::fill(row + before + n, row + rows.size(), 0.0F);
+      // 3. importance, positions and then heads ascending
+      if (visible.begin < end)
+        kernel.add_row(task.acc.data() + visible.begin, row + before, end - visible.begin);
+    }
   }
   if (!task.probabilities.empty()) {
     std::fill_n(task.probabilities.begin(), rows.begin, 0.0F);
@@ -91,9 +103,8 @@ void attend_tile(const AttendTask& task, const Tile& tile, float* p) {
 
   // 4. output
   std::fill_n(out, tile.count * head_dim, 0.0F);
-  if (task.values.f32 != nullptr)
-    kernel.weighted_sum(p, tile.count, tile.stride, task.values.f32 + rows.begin * head_dim, rows.size(), head_dim,
-                        out);
+  if (values != nullptr)
+    kernel.weighted_sum(p, tile.count, tile.stride, values, rows.size(), head_dim, out);
   else
     int8_weighted_sum(kernel, p, tile.count, tile.stride, task.values, rows.begin, rows.size(), head_dim, out, blocks);
   kernel.canonicalize_row(out, tile.count * head_dim);

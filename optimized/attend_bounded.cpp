@@ -1,6 +1,8 @@
 #include "optimized/attend_bounded.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <new>
 
 #include "optimized/buffer.hpp"
@@ -20,26 +22,26 @@ std::size_t window_rows(const Ring& ring) {
   return static_cast<std::size_t>(std::min<std::uint64_t>(ring.position(), ring.window()));
 }
 
-/// The slot of the key at distance Δ from the newest.
-std::size_t slot_at(const Ring& ring, std::size_t distance) {
-  return static_cast<std::size_t>((ring.position() - 1 - distance) % ring.window());
+/// Rows at distances [distance, distance + count) from the newest, one slot down each.
+struct Run {
+  std::size_t distance;
+  std::size_t slot;  // of the first
+  std::size_t count;
+};
+
+/// The window's rows, newest first: from the newest's slot down to slot 0, then from the last slot down.
+std::array<Run, 2> runs_of(const Ring& ring) {
+  const std::size_t rows = window_rows(ring);
+  const auto newest = static_cast<std::size_t>((ring.position() - 1) % ring.window());
+  const std::size_t first = std::min(rows, newest + 1);
+  return {Run{0, newest, first}, Run{first, ring.window() - 1, rows - first}};
 }
 
 std::size_t scratch_floats(const BoundedTask& task, std::size_t columns) {
   const std::size_t heads = std::min(heads_at_once, task.heads / task.geometry.num_kv_heads);
-  const std::size_t floats = padded_stride(columns) + task.geometry.head_dim;  // of arrays in memory: no wrap
+  const std::size_t floats = padded_stride(columns);
   if (floats > max_allocation_bytes / sizeof(float) / heads) throw std::bad_alloc();
   return heads * floats;
-}
-
-/// Pairs (i, i + half) turned by the table's row, dimensions past 2 · half as they are.
-void rotate(const float* q, const float* cos, const float* sin, std::size_t half, std::size_t head_dim, float* out) {
-  for (std::size_t i = 0; i < half; ++i) {
-    const float x0 = q[i], x1 = q[i + half];
-    out[i] = x0 * cos[i] - x1 * sin[i];
-    out[i + half] = x0 * sin[i] + x1 * cos[i];
-  }
-  std::copy(q + 2 * half, q + head_dim, out + 2 * half);
 }
 
 /// Query heads [first, first + heads), which share KV head kv.
@@ -51,30 +53,33 @@ void attend_heads(const BoundedTask& task, const Ring& ring, std::size_t kv, std
   const std::size_t rows = window_rows(ring);
   const std::size_t stride = padded_stride(sinks + rows);
   const std::size_t half = task.rope->half();
+  const auto step = -static_cast<std::ptrdiff_t>(head_dim);
   const float* q = task.q + first * head_dim;
   float* out = task.out + first * head_dim;
-  float* rotated = p + heads * stride;
 
   // 1. scores
   if (sinks != 0)
     kernel.scores(q, heads, task.sinks.keys.data() + kv * sinks * head_dim, sinks, head_dim, task.scale, p, stride);
-  for (std::size_t distance = 0; distance < rows; ++distance) {
-    const float* cos = task.rope->cos().data() + distance * half;
-    const float* sin = task.rope->sin().data() + distance * half;
-    for (std::size_t h = 0; h < heads; ++h) rotate(q + h * head_dim, cos, sin, half, head_dim, rotated + h * head_dim);
-    kernel.scores(rotated, heads, ring.key(kv, slot_at(ring, distance)), 1, head_dim, task.scale, p + sinks + distance,
-                  stride);
+  for (const Run& run : runs_of(ring)) {
+    if (run.count == 0) continue;
+    const std::size_t from = run.distance * half;
+    kernel.state->rotated_scores(q, heads, ring.key(kv, run.slot), step, run.count, head_dim,
+                                 {task.rope->cos().data() + from, task.rope->sin().data() + from, half}, task.scale,
+                                 p + sinks + run.distance, stride);
   }
 
   // 2. probabilities
-  for (std::size_t h = 0; h < heads; ++h) kernel.softmax_row(p + h * stride, sinks + rows, 0, nullptr);
+  kernel.softmax_rows(p, heads, stride, sinks + rows, 0, nullptr, nullptr, 0);
 
   // 3. output
   std::fill_n(out, heads * head_dim, 0.0F);
   if (sinks != 0)
     kernel.weighted_sum(p, heads, stride, task.sinks.values.data() + kv * sinks * head_dim, sinks, head_dim, out);
-  for (std::size_t distance = 0; distance < rows; ++distance)
-    kernel.weighted_sum(p + sinks + distance, heads, stride, ring.value(kv, slot_at(ring, distance)), 1, head_dim, out);
+  for (const Run& run : runs_of(ring)) {
+    if (run.count == 0) continue;
+    kernel.state->stepped_sum(p + sinks + run.distance, heads, stride, ring.value(kv, run.slot), step, run.count, head_dim,
+                              out);
+  }
   kernel.canonicalize_row(out, heads * head_dim);
 }
 

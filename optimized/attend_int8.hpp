@@ -1,4 +1,4 @@
-// Scores and weighted sums over int8 rows: blocks of rows become floats and go through the f32 kernels.
+// Scores and weighted sums over int8 rows: columns and scales of values here, the rest in the int8 kernels.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,7 @@
 
 #include "optimized/attend.hpp"
 #include "optimized/failure.hpp"
+#include "optimized/kernels/kernels.hpp"
 #include "optimized/layer_checks.hpp"
 #include "optimized/layer_kv_cache.hpp"
 
@@ -42,7 +43,7 @@ Result<void> LayerKvCache::append_chunk(std::span<const float> k, std::span<cons
     if (n > max_count - seq_len())
       return failure(ErrorCode::counter_exhausted, max_count - seq_len(), n, "seq_len would exceed 2^63 - 1");
     if (n == 0) return {};
-    return data_.rows.append(k.data(), v.data(), n, alive);
+    return data_.rows.append(k.data(), v.data(), n, alive, *kernels_->int8);
   });
 }
 

@@ -1,5 +1,6 @@
 // The layer as a record, and back.
 #include "optimized/failure.hpp"
+#include "optimized/kernels/kernels.hpp"
 #include "optimized/layer_kv_cache.hpp"
 #include "optimized/wire.hpp"
 
@@ -24,12 +25,12 @@ Result<std::vector<std::uint8_t>> LayerKvCache::export_wire(WireFormat format) c
     if (overlay || mode() != KvMode::f32)
       return failure(ErrorCode::not_describable, 0, 0,
                      overlay ? "no record describes an O(1) overlay" : "no record describes int8 storage");
-    return encode(data_, wire_layer_of(*this), format);
+    return encode(data_, wire_layer_of(*this), format, *kernels_->binary16);
   });
 }
 
 Result<void> LayerKvCache::import_wire(std::span<const std::uint8_t> bytes) {
-  return catching_memory([&] { return decode(bytes, wire_layer_of(*this), data_); });
+  return catching_memory([&] { return decode(bytes, wire_layer_of(*this), data_, *kernels_->binary16); });
 }
 
 Result<std::uint64_t> LayerKvCache::wire_bytes(Geometry geometry, std::uint64_t seq_len, std::size_t live_heads,

@@ -87,7 +87,7 @@ class O1Group {
   void attend(std::size_t head, const float* q, float* out, float* memory) const;
   float landmark_weights(std::size_t head, const float* q, float* u, float* exponents, float* memory) const;
   void near_scores(const float* q, float* out) const;
-  const float* near_value(std::size_t index) const;
+  void add_near_values(const float* weight, float* out) const;
   std::size_t scratch_floats() const;
 
   /// All that a step changes, and what sealing made.

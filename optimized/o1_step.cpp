@@ -90,8 +90,9 @@ void O1Group::insert(const float* k, const float* v, float* memory) {
         mu[b] = score[b];
       }
       mass = canonical(mass + weight[b]);
-      for (std::size_t d = 0; d < head_dim_; ++d) sum[d] = canonical(fused(weight[b], v[d], sum[d]));
+      kernels_->state->fma_rows(weight + b, v, 1, head_dim_, sum);
     }
+    kernels_->canonicalize_row(state_.sums.data() + h * m * head_dim_, m * head_dim_);
   }
 }
 
@@ -111,11 +112,17 @@ void O1Group::near_scores(const float* q, float* out) const {
   score(state_.ring_keys.data(), oldest);
 }
 
-const float* O1Group::near_value(std::size_t index) const {
-  if (index < state_.exact_rows) return state_.exact_values.data() + index * head_dim_;
+/// out = fma(weight_j, v_j, out) over the same rows in the same order.
+void O1Group::add_near_values(const float* weight, float* out) const {
+  const auto add = [&](const float* values, std::size_t rows) {
+    if (rows != 0) kernels_->state->fma_rows(weight, values, rows, head_dim_, out);
+    weight += rows;
+  };
+  add(state_.exact_values.data(), state_.exact_rows);
+  if (state_.exact_only) return;
   const std::size_t oldest = state_.ring_length == config_.window ? state_.ring_head : 0;
-  const std::size_t slot = (oldest + (index - state_.exact_rows)) % config_.window;
-  return state_.ring_values.data() + slot * head_dim_;
+  add(state_.ring_values.data() + oldest * head_dim_, state_.ring_length - oldest);
+  add(state_.ring_values.data(), oldest);
 }
 
 /// Landmark weights u = F·M of a query, exponents[b] = g + μ_b, and the largest of these where u_b ≠ 0. memory [m].
@@ -127,9 +134,7 @@ float O1Group::landmark_weights(std::size_t head, const float* q, float* u, floa
   for (std::size_t a = 0; a < m; ++a) F[a] -= g;
   kernels_->exp_row(F, F, m);
   std::fill_n(u, m, 0.0F);
-  const float* M = state_.mixing.data() + head * m * m;
-  for (std::size_t a = 0; a < m; ++a)
-    for (std::size_t b = 0; b < m; ++b) u[b] = fused(F[a], M[a * m + b], u[b]);
+  kernels_->state->fma_rows(F, state_.mixing.data() + head * m * m, m, m, u);
   float largest = minus_infinity;
   for (std::size_t b = 0; b < m; ++b) {
     if (config_.rect == O1Rect::fm) u[b] = maximum(u[b], 0.0F);
@@ -175,16 +180,11 @@ float O1Group::landmark_weights(std::size_t head, const float* q, float* u, floa
 
   // 3. both, far first, each in its order
   std::fill_n(out, head_dim_, 0.0F);
-  for (std::size_t b = 0; far && b < m; ++b) {
-    if (u[b] == 0) continue;
-    const float* sum = state_.sums.data() + (head * m + b) * head_dim_;
-    for (std::size_t d = 0; d < head_dim_; ++d) out[d] = fused(rest[b], sum[d], out[d]);
-  }
-  for (std::size_t j = 0; j < near; ++j) {
-    const float* value = near_value(j);
-    for (std::size_t d = 0; d < head_dim_; ++d) out[d] = fused(weight[j], value[d], out[d]);
-    denominator += weight[j];
-  }
+  for (std::size_t b = 0; far && b < m; ++b)
+    if (u[b] != 0)
+      kernels_->state->fma_rows(rest + b, state_.sums.data() + (head * m + b) * head_dim_, 1, head_dim_, out);
+  add_near_values(weight, out);
+  for (std::size_t j = 0; j < near; ++j) denominator += weight[j];
   denominator = maximum(denominator, smallest_normal);
   for (std::size_t d = 0; d < head_dim_; ++d) out[d] = canonical(out[d] / denominator);
 }

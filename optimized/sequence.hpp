@@ -14,6 +14,10 @@
 
 namespace kvcert::optimized {
 
+namespace kernels {
+struct Int8Kernels;
+}
+
 /// T = length(), KVH = num_kv_heads, HD = head_dim. While T = 0 liveness is undecided and there are no rows.
 class Sequence {
  public:
@@ -67,7 +71,7 @@ class Sequence {
   /// n ≥ 1 positions, k, v [n][KVH × HD], importance +0. alive: KVH flags, nonzero = alive, or empty = all; read only
   /// where T = 0. k, v and alive may point into this sequence. The column field freezes where it is due. Errors:
   /// non_finite (int8). Throws std::bad_alloc. After either nothing has changed.
-  Result<void> append(const float* k, const float* v, std::size_t n, Alive alive);
+  Result<void> append(const float* k, const float* v, std::size_t n, Alive alive, const kernels::Int8Kernels& kernels);
   /// m ≤ T positions go.
   void truncate_last(std::uint64_t m) { length_ -= m; }
   /// kept: ascending positions below T; the others go. Nothing can fail.
@@ -99,15 +103,17 @@ class Sequence {
   /// replaced: inputs may still point into it. Throws std::bad_alloc, having changed nothing observable.
   [[nodiscard]] Memory make_room(std::size_t needed, bool compact);
   /// append() within one state of the column field, its rows quantizable. Throws likewise.
-  void append_rows(const float* k, const float* v, std::size_t n, Alive alive);
+  void append_rows(const float* k, const float* v, std::size_t n, Alive alive, const kernels::Int8Kernels& kernels);
   /// append() that freezes before its position `before` ≤ n.
-  Result<void> append_across_freeze(const float* k, const float* v, std::size_t n, Alive alive, std::size_t before);
+  Result<void> append_across_freeze(const float* k, const float* v, std::size_t n, Alive alive, std::size_t before,
+                                    const kernels::Int8Kernels& kernels);
   /// non_finite unless every live row of an int8 tensor is and stays finite.
-  Result<void> check_quantizable(const float* k, const float* v, std::size_t n, Alive alive) const;
+  Result<void> check_quantizable(const float* k, const float* v, std::size_t n, Alive alive,
+                                 const kernels::Int8Kernels& kernels) const;
   /// Columns from the stored rows, and the rows again against them. False where a column is not finite; then *this is
   /// of no further use.
-  bool freeze();
-  bool freeze(TensorRows& tensor);
+  bool freeze(const kernels::Int8Kernels& kernels);
+  bool freeze(TensorRows& tensor, const kernels::Int8Kernels& kernels);
 
   Geometry geometry_;
   KvMode mode_ = KvMode::f32;

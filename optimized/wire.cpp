@@ -1,15 +1,19 @@
 // Encoding.
 #include <algorithm>
+#include <array>
 #include <bit>
-#include <cstring>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "kvcert/wire.hpp"
 #include "optimized/binary16.hpp"
 #include "optimized/failure.hpp"
-#include "optimized/wire.hpp"
 #include "optimized/float_bits.hpp"
+#include "optimized/float_environment.hpp"
+#include "optimized/kernels/kernels.hpp"
+#include "optimized/wire.hpp"
 
 namespace kvcert::optimized {
 namespace {
@@ -31,26 +35,29 @@ Result<void> check_field(Field field) {
                  std::string(field.name) + " would be " + std::to_string(field.value) + ", more than 32 bits hold");
 }
 
-/// Appends to memory that was measured before.
+/// Appends to a record whose memory is reserved: each byte is written once, and first.
 class Writer {
  public:
-  explicit Writer(std::uint8_t* at) : at_(at) {}
+  Writer(std::vector<std::uint8_t>& bytes, const kernels::Binary16Kernels& kernels) : bytes_(bytes), kernels_(kernels) {}
 
   void integer(std::uint64_t value, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) *at_++ = static_cast<std::uint8_t>(value >> (8 * i));
+    for (std::size_t i = 0; i < n; ++i) bytes_.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
   }
-  void f32(std::span<const float> values) {
-    if (values.empty()) return;
-    std::memcpy(at_, values.data(), values.size_bytes());
-    at_ += values.size_bytes();
-  }
+  void f32(std::span<const float> values) { append(reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()); }
   void f16(std::span<const float> values) {
-    for (const float value : values) {
-      const std::uint16_t half = to_binary16(float_bits(value));
-      std::memcpy(at_, &half, 2);
-      at_ += 2;
+    std::array<std::uint8_t, 8192> piece;  // stays in the first-level cache
+    while (!values.empty()) {
+      const auto some = values.first(std::min(values.size(), piece.size() / 2));
+      {
+        const FloatEnvironment standard;  // the instruction that converts leaves exception flags
+        overflow_ |= kernels_.narrow(some.data(), piece.data(), some.size());
+      }
+      append(piece.data(), 2 * some.size());
+      values = values.subspan(some.size());
     }
   }
+  /// Whether f16() met a finite value that became infinite.
+  bool overflow() const { return overflow_; }
   void elements(std::span<const float> values, WireFormat format) {
     format == WireFormat::f16 ? f16(values) : f32(values);
   }
@@ -66,7 +73,11 @@ class Writer {
   }
 
  private:
-  std::uint8_t* at_;
+  void append(const std::uint8_t* from, std::size_t n) { bytes_.insert(bytes_.end(), from, from + n); }
+
+  std::vector<std::uint8_t>& bytes_;
+  const kernels::Binary16Kernels& kernels_;
+  bool overflow_ = false;
 };
 
 Result<void> check_fits_f16(std::span<const float> values, Tensor tensor, std::size_t head) {
@@ -105,19 +116,42 @@ Result<std::uint64_t> record_bytes(Geometry geometry, std::uint64_t seq_len, std
 
 namespace {
 
-Result<std::vector<std::uint8_t>> encode_full(const LayerData& data, const WireLayer& layer, WireFormat format) {
+/// Memory for a record. Where there is none, a value that does not fit binary16 is the first fault all the same; else it
+/// is looked for only once the conversion has met one.
+template <class CheckFits>
+Result<void> reserve(std::vector<std::uint8_t>& bytes, std::uint64_t size, const CheckFits& check_fits) {
+  const auto no_memory = [&]() -> Result<void> {
+    if (auto fits = check_fits(); !fits) return fits;
+    throw std::bad_alloc();
+  };
+  try {
+    bytes.reserve(size);
+    return {};
+  } catch (const std::bad_alloc&) {
+    return no_memory();
+  } catch (const std::length_error&) {
+    return no_memory();
+  }
+}
+
+Result<std::vector<std::uint8_t>> encode_full(const LayerData& data, const WireLayer& layer, WireFormat format,
+                                              const kernels::Binary16Kernels& kernels) {
   const Geometry geometry{static_cast<std::size_t>(layer.num_kv_heads), static_cast<std::size_t>(layer.head_dim)};
   const Sequence& rows = data.rows;
   const auto linear = data.recurrence.state.view();
   const auto size = record_bytes(geometry, rows.length(), rows.live_heads(), linear.size(), format);
   if (!size) return std::unexpected(size.error());
-  for (std::size_t head = 0; format == WireFormat::f16 && head < geometry.num_kv_heads; ++head) {
-    if (auto fits = check_fits_f16(rows.keys(head), Tensor::keys, head); !fits) return std::unexpected(fits.error());
-    if (auto fits = check_fits_f16(rows.values(head), Tensor::values, head); !fits) return std::unexpected(fits.error());
-  }
+  const auto check_fits = [&]() -> Result<void> {
+    for (std::size_t head = 0; format == WireFormat::f16 && head < geometry.num_kv_heads; ++head) {
+      if (auto fits = check_fits_f16(rows.keys(head), Tensor::keys, head); !fits) return fits;
+      if (auto fits = check_fits_f16(rows.values(head), Tensor::values, head); !fits) return fits;
+    }
+    return {};
+  };
 
-  std::vector<std::uint8_t> bytes(*size);
-  Writer writer(bytes.data());
+  std::vector<std::uint8_t> bytes;
+  if (auto reserved = reserve(bytes, *size, check_fits); !reserved) return std::unexpected(reserved.error());
+  Writer writer(bytes, kernels);
   writer.header(layer, format, rows.length());
   writer.integer(format == WireFormat::f16 ? 1 : 0, 4);
   writer.integer(rows.length(), 4);
@@ -133,16 +167,19 @@ Result<std::vector<std::uint8_t>> encode_full(const LayerData& data, const WireL
       writer.elements(array, format);
     }
   }
+  if (writer.overflow()) return std::unexpected(check_fits().error());
   return bytes;
 }
 
-Result<std::vector<std::uint8_t>> encode_linear(const LayerData& data, const WireLayer& layer, WireFormat format) {
+Result<std::vector<std::uint8_t>> encode_linear(const LayerData& data, const WireLayer& layer, WireFormat format,
+                                                const kernels::Binary16Kernels& kernels) {
   const auto vector = data.recurrence.state.view();
   for (const Field field : {Field{"num_kv_heads", layer.num_kv_heads}, Field{"head_dim", layer.head_dim},
                             Field{"linear_len", vector.size()}})
     if (auto fits = check_field(field); !fits) return std::unexpected(fits.error());
-  std::vector<std::uint8_t> bytes(wire::header_bytes + 3 * 4 + vector.size_bytes());
-  Writer writer(bytes.data());
+  std::vector<std::uint8_t> bytes;
+  bytes.reserve(wire::header_bytes + 3 * 4 + vector.size_bytes());
+  Writer writer(bytes, kernels);
   writer.header(layer, format, data.counter);
   writer.integer(layer.num_kv_heads, 4);
   writer.integer(layer.head_dim, 4);
@@ -151,19 +188,22 @@ Result<std::vector<std::uint8_t>> encode_linear(const LayerData& data, const Wir
   return bytes;
 }
 
-Result<std::vector<std::uint8_t>> encode_bounded(const Ring& ring, const WireLayer& layer, WireFormat format) {
+Result<std::vector<std::uint8_t>> encode_bounded(const Ring& ring, const WireLayer& layer, WireFormat format,
+                                                 const kernels::Binary16Kernels& kernels) {
   for (const Field field : {Field{"num_kv_heads", layer.num_kv_heads}, Field{"head_dim", layer.head_dim},
                             Field{"window", layer.window}})
     if (auto fits = check_field(field); !fits) return std::unexpected(fits.error());
-  if (format == WireFormat::f16) {
+  const auto check_fits = [&]() -> Result<void> {
     const std::size_t per_head = ring.keys().size() / static_cast<std::size_t>(layer.num_kv_heads);
     for (const auto& [tensor, array] : {std::pair{Tensor::keys, ring.keys()}, std::pair{Tensor::values, ring.values()}})
-      for (std::size_t head = 0; head < layer.num_kv_heads; ++head)
-        if (auto fits = check_fits_f16(array.subspan(head * per_head, per_head), tensor, head); !fits)
-          return std::unexpected(fits.error());
-  }
-  std::vector<std::uint8_t> bytes(wire::header_bytes + 5 * 4 + 2 * ring.keys().size() * element_bytes(format));
-  Writer writer(bytes.data());
+      for (std::size_t head = 0; format == WireFormat::f16 && head < layer.num_kv_heads; ++head)
+        if (auto fits = check_fits_f16(array.subspan(head * per_head, per_head), tensor, head); !fits) return fits;
+    return {};
+  };
+  std::vector<std::uint8_t> bytes;
+  const std::uint64_t size = wire::header_bytes + 5 * 4 + 2 * ring.keys().size() * element_bytes(format);
+  if (auto reserved = reserve(bytes, size, check_fits); !reserved) return std::unexpected(reserved.error());
+  Writer writer(bytes, kernels);
   writer.header(layer, format, ring.position());
   writer.integer(layer.num_kv_heads, 4);
   writer.integer(layer.head_dim, 4);
@@ -172,18 +212,20 @@ Result<std::vector<std::uint8_t>> encode_bounded(const Ring& ring, const WireLay
   writer.integer(ring.position() % ring.window(), 4);
   writer.elements(ring.keys(), format);
   writer.elements(ring.values(), format);
+  if (writer.overflow()) return std::unexpected(check_fits().error());
   return bytes;
 }
 
 }  // namespace
 
-Result<std::vector<std::uint8_t>> encode(const LayerData& data, const WireLayer& layer, WireFormat format) {
+Result<std::vector<std::uint8_t>> encode(const LayerData& data, const WireLayer& layer, WireFormat format,
+                                         const kernels::Binary16Kernels& kernels) {
   switch (data.kind) {
-    case WireKind::linear: return encode_linear(data, layer, format);
-    case WireKind::bounded: return encode_bounded(*data.ring, layer, format);
+    case WireKind::linear: return encode_linear(data, layer, format, kernels);
+    case WireKind::bounded: return encode_bounded(*data.ring, layer, format, kernels);
     case WireKind::full: break;
   }
-  return encode_full(data, layer, format);
+  return encode_full(data, layer, format, kernels);
 }
 
 }  // namespace kvcert::optimized

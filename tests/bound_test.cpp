@@ -20,11 +20,12 @@ Real bound_again(const HeadInput& in, const EngineParameters& e, std::size_t d) 
   const std::size_t HD = in.q.size();
   const std::size_t n = in.keys.size() / HD;
   const bool sink = in.sink.has_value();
-  const Real N = static_cast<Real>(n) + (sink ? 1 : 0);
-  const Real u = e.u, lambda = e.lambda, c = in.softcap, scale = std::fabs(Real{in.scale});
-  const auto up = [&](Real count) { return std::pow(1 + u, count); };
-  const auto down = [&](Real count) { return std::pow(1 - u, -count); };
-  std::vector<Real> t(n), D(n);
+  const std::size_t N = n + (sink ? 1 : 0);
+  const Real u = e.u, lambda = e.lambda, plus = e.lambda_add, c = in.softcap, scale = std::fabs(Real{in.scale});
+  const auto real = [](std::size_t k) { return static_cast<Real>(k); };
+  const auto up = [&](std::size_t k) { return std::pow(1 + u, real(k)); };
+  const auto down = [&](std::size_t k) { return std::pow(1 - u, real(k)); };
+  std::vector<Real> t(N), D(N);
   for (std::size_t p = 0; p < n; ++p) {
     Real z = 0, A = 0;
     for (std::size_t j = 0; j < HD; ++j) {
@@ -33,59 +34,51 @@ Real bound_again(const HeadInput& in, const EngineParameters& e, std::size_t d) 
       A += std::fabs(product);
     }
     const Real s = Real{in.scale} * z;
-    const Real r = static_cast<Real>(e.r);
-    const Real D0 = scale * A * (up(static_cast<Real>(e.h_q) + r) - 1) + (scale * static_cast<Real>(HD) + 1) * r * lambda * up(static_cast<Real>(HD) + r);
+    const Real D0 = scale * A * ((1 + Real{e.u_q}) * (1 + Real{e.u_k}) * up(e.h_q + e.r) - 1) +
+                    (scale * real(HD) * (lambda + plus) * up(e.h_q) + real(e.r) * lambda) * up(e.r);
     t[p] = s;
     D[p] = D0;
     if (c == 0) continue;
     t[p] = c * std::tanh(s / c);
-    const Real T = (1 + Real{e.tau}) * (1 + u);
-    const Real g_c = static_cast<Real>(e.g_c);
-    D[p] = T * (D0 + (up(g_c) - 1) * (std::fabs(s) + D0) + c * lambda + (g_c - 1) * c * lambda * (std::fabs(s) + D0)) +
-           (T - 1) * std::fabs(t[p]) + c * Real{e.omega_tanh} * (1 + u) + lambda;
-  }
-  const Real sigma = sink ? *in.sink : 0.0F;
-  const Real D_sigma = std::fabs(sigma) * (up(static_cast<Real>(e.r_sigma)) - 1);
-  Real m_plus = sink ? sigma + D_sigma : -INFINITY, m_minus = -INFINITY, top = sink ? sigma : -INFINITY;
-  for (std::size_t p = 0; p < n; ++p) {
-    m_plus = std::max(m_plus, t[p] + D[p]);
-    m_minus = std::max(m_minus, t[p] - D[p]);
-    top = std::max(top, t[p]);
-  }
-  Real mass = sink ? std::exp(sigma - top) : 0;
-  for (Real x : t) mass += std::exp(x - top);
-  const Real L = static_cast<Real>(e.rescalings), epsilon = e.epsilon, omega = e.omega;
-  const Real steps = (L + 1) * epsilon / (1 - epsilon);
-  std::vector<Real> w(n), B(n);
-  Real K = 0, H = 0, S_min = 0;
-  for (std::size_t p = 0; p < n; ++p) {
-    w[p] = std::exp(t[p] - top) / mass;
-    B[p] = D[p] + u * (m_plus - t[p] + D[p]) + steps;
-    K += w[p] * std::exp(B[p]);
-    H += w[p] * std::exp(-B[p]);
-    S_min += std::exp(t[p] - m_plus);
+    const Real tanh_factor = (1 + Real{e.tau}) * (1 + u);
+    const Real reach = std::fabs(s) + D0;
+    D[p] = tanh_factor * (D0 + (up(e.g_c) - 1) * reach + c * lambda * (1 + real(e.g_c - 1) * (1 + u) * reach)) +
+           (tanh_factor - 1) * std::fabs(t[p]) + c * Real{e.omega_tanh} * (1 + u) + lambda;
   }
   if (sink) {
-    const Real B_sigma = D_sigma + u * (std::max(m_plus - sigma, sigma - m_minus) + D_sigma) + steps;
-    const Real w_sigma = std::exp(sigma - top) / mass;
-    K += w_sigma * std::exp(B_sigma);
-    H += w_sigma * std::exp(-B_sigma);
-    S_min += std::exp(sigma - m_plus);
+    t[n] = *in.sink;
+    D[n] = std::fabs(t[n]) * (up(e.r_sigma) - 1) + real(e.r_sigma) * lambda * up(e.r_sigma);
   }
-  const Real h_v = static_cast<Real>(e.h_v), h_s = static_cast<Real>(e.h_s), g = static_cast<Real>(e.g), rows = static_cast<Real>(n);
-  const Real J = 1 + h_v + h_s + 2 * L + g;
-  const Real G = std::pow(1 + epsilon + omega, L), Omega = (L + 1) * omega * G;
-  const Real Delta = (N * Omega + L * lambda) * G * down(N + L);
-  const Real S = std::pow(1 - u, h_s + L) * S_min * H - Delta;
-  Real main = 0, T_d = 0, V = 0;
+  Real m_plus = -INFINITY, m_minus = -INFINITY;
+  for (std::size_t p = 0; p < N; ++p) m_plus = std::max(m_plus, t[p] + D[p]);
+  for (std::size_t p = 0; p < n; ++p) m_minus = std::max(m_minus, t[p] - D[p]);
+  Real S_min = 0, K = 0, H = 0;
+  for (const Real x : t) S_min += std::exp(x - m_plus);
+  const Real steps = real(e.rescalings) + 1, epsilon = e.epsilon, omega = e.omega;
+  std::vector<Real> w(N), B(N);
+  for (std::size_t p = 0; p < N; ++p) {
+    w[p] = std::exp(t[p] - m_plus) / S_min;
+    B[p] = D[p] + u * (std::max(m_plus - t[p], t[p] - m_minus) + D[p]) + steps * (epsilon / (1 - epsilon) + plus);
+    K += w[p] * std::exp(B[p]);
+    H += w[p] * std::exp(-B[p]);
+  }
+  const std::size_t L = e.rescalings;
+  const Real C = 1 / down(e.h_s + L);
+  const Real F = 1 / (down(1 + e.h_v + L + e.g) * (1 - Real{e.u_P}) * (1 - Real{e.u_v}));
+  const Real G = std::pow(1 + epsilon + omega, real(L)), Lambda = steps * lambda + plus;
+  const Real Delta = up(e.h_s + L) * G * real(N) * (steps * omega + Lambda);
+  const Real S = down(e.h_s + L) * S_min * H - Delta;
+  Real main = 0, T = 0, V = 0;
   for (std::size_t p = 0; p < n; ++p) {
     const Real v = std::fabs(Real{in.values[p * HD + d]});
-    const Real R = std::exp(B[p]) * K * down(J) - 1;
-    main += w[p] * v * R;
-    T_d += w[p] * v * (1 + R);
+    const Real F_C = std::exp(B[p]) * F * C;
+    main += w[p] * v * std::max(F_C / H - 1, 1 - 1 / (F_C * K));
+    T += w[p] * v * F_C / H;
     V += v;
   }
-  const Real U = down(rows + L + g) * G * (Omega * V + (rows + L) * lambda + T_d * (N * Omega + L * lambda)) / S + lambda * (V + rows + 1) * down(rows);
+  const Real narrow = e.lambda_P;
+  const Real U = (T * Delta + F * G * (steps * (omega + narrow) * V + real(n) * Lambda)) / S +
+                 F * ((lambda + narrow) * V + real(n) * Lambda + lambda);
   return main + U;
 }
 
@@ -109,6 +102,12 @@ BOOST_AUTO_TEST_CASE(no_term_is_lost) {
     EngineParameters e;
     e.u = random.pick({0x1p-8, 0x1p-11, 0x1p-24});
     e.lambda = random.pick({0x1p-10, 0x1p-30, 0x1p-150});
+    e.lambda_add = random.pick({0.0, 0x1p-12, 0x1p-126});
+    e.u_q = random.pick({0.0, 0x1p-9});
+    e.u_k = random.pick({0.0, 0x1p-11});
+    e.u_v = random.pick({0.0, 0x1p-10});
+    e.u_P = random.pick({0.0, 0x1p-9});
+    e.lambda_P = random.pick({0.0, 0x1p-13});
     e.epsilon = random.pick({0x1p-7, 0x1p-12, 0x1p-24});
     e.omega = random.pick({0x1p-11, 0x1p-30, 0x1p-150});
     e.tau = random.pick({0x1p-6, 0x1p-24});
@@ -137,6 +136,8 @@ BOOST_AUTO_TEST_CASE(canonical_parameters_are_those_of_the_page) {
   const auto e = certify::canonical_parameters(80, 33);
   BOOST_TEST(e.u == 0x1p-24);
   BOOST_TEST(e.lambda == 0x1p-150);
+  BOOST_TEST(e.lambda_add == 0);
+  BOOST_TEST(e.u_q + e.u_k + e.u_v + e.u_P + e.lambda_P == 0);
   BOOST_TEST(e.epsilon == 0x1p-24);
   BOOST_TEST(e.omega == 0x1p-150);
   BOOST_TEST(e.tau == 0x1p-24);

@@ -1,6 +1,6 @@
 // Every kernel of every ISA this machine has, against the canonical order restated plainly: std::fma, MPFR for exp and
 // tanh, one loop per sentence of optimized/kernels/kernels.hpp. Any bits, every size around a vector's, any alignment
-// of 4 bytes, canaries around what a kernel may write.
+// of 4 bytes, pages that nobody may touch around arrays, junk in registers before each call.
 #include <boost/test/unit_test.hpp>
 #include <mpfr.h>
 
@@ -17,23 +17,17 @@
 #include "optimized/elementary.hpp"
 #include "optimized/kernels/correct_rounding.hpp"
 #include "optimized/kernels/kernels.hpp"
+#include "tests/kernel_rows.hpp"
 
 namespace {
 
-using kvcert::optimized::kernels::canonical_nan;
+using namespace kvcert::kernel_tests;
 using kvcert::optimized::kernels::exp_slow;
 using kvcert::optimized::kernels::tanh_slow;
-using kvcert::optimized::kernels::Table;
-using kvcert::optimized::Isa;
+using Floats = kvcert::kernel_tests::Guarded<float>;
 using Function = int (*)(mpfr_ptr, mpfr_srcptr, mpfr_rnd_t);
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float canary = -12345.678F;
-
-std::uint32_t bits(float x) { return std::bit_cast<std::uint32_t>(x); }
-float from_bits(std::uint64_t x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x)); }
-float canonical(float x) { return std::isnan(x) ? from_bits(canonical_nan) : x; }
-bool same(float a, float b) { return (std::isnan(a) && std::isnan(b)) || bits(a) == bits(b); }
 
 // --- The canonical order, plainly ------------------------------------------------------------------------------------
 
@@ -54,18 +48,6 @@ float rounded(Function f, float x) {
   return result;
 }
 
-float fold(std::vector<float> lane) {
-  for (const std::size_t half : {8U, 4U, 2U, 1U})
-    for (std::size_t i = 0; i < half; ++i) lane[i] += lane[i + half];
-  return lane[0];
-}
-
-float dot(const float* a, const float* b, std::size_t n) {
-  std::vector<float> lane(16, 0.0F);
-  for (std::size_t j = 0; j < n; ++j) lane[j % 16] = std::fma(a[j], b[j], lane[j % 16]);
-  return fold(lane);
-}
-
 std::vector<float> softmax(std::vector<float> s, std::size_t first_lane, const float* sink) {
   float m = -infinity;
   for (const float x : s) m = std::isnan(x) ? m : std::max(m, x);
@@ -81,78 +63,6 @@ std::vector<float> softmax(std::vector<float> s, std::size_t first_lane, const f
   return s;
 }
 
-// --- Data ------------------------------------------------------------------------------------------------------------
-
-std::mt19937_64 random_bits{20240229};
-
-std::size_t below(std::size_t n) { return static_cast<std::size_t>(random_bits() % n); }
-
-/// Ordinary numbers, or any bits, or the special ones; which mixture is drawn per array, so that not every result is
-/// NaN.
-struct Mixture {
-  std::size_t any_in_8 = below(3) == 0 ? below(8) : 0;
-  std::size_t special_in_16 = below(2) == 0 ? below(6) : 0;
-  int exponent = static_cast<int>(below(3) == 0 ? below(250) : 110 + below(20));
-  int spread = 1 + static_cast<int>(below(10));
-
-  float operator()() const {
-    static constexpr std::uint32_t special[] = {0,          0x80000000, 1,          0x80000001, 0x007FFFFF, 0x00800000,
-                                                0x7F7FFFFF, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345,
-                                                0x7F800001, 0x3F800000, 0xBF800000, 0x33800000, 0x807FFFFF};
-    if (below(8) < any_in_8) return from_bits(random_bits());
-    if (below(64) < special_in_16) return from_bits(special[below(std::size(special))]);
-    const int e = std::clamp(exponent + static_cast<int>(below(static_cast<std::size_t>(spread))), 0, 254);
-    return from_bits((random_bits() & 0x807FFFFF) | static_cast<std::uint32_t>(e) << 23);
-  }
-};
-
-/// An array of n floats at any 4-byte alignment, with canaries around it.
-class Guarded {
- public:
-  explicit Guarded(std::size_t n, float fill = canary) : offset_(8 + below(8)), memory_(offset_ + n + 16, canary) {
-    std::ranges::fill(view(), fill);
-  }
-  Guarded(std::size_t n, const Mixture& mixture) : Guarded(n) { std::ranges::generate(view(), mixture); }
-  std::span<float> view() { return {memory_.data() + offset_, memory_.size() - offset_ - 16}; }
-  float* data() { return view().data(); }
-  std::vector<float> copy() { return {view().begin(), view().end()}; }
-  bool intact() const {
-    const auto is_canary = [](float x) { return bits(x) == bits(canary); };
-    return std::ranges::all_of(std::span(memory_).first(offset_), is_canary) &&
-           std::ranges::all_of(std::span(memory_).last(16), is_canary);
-  }
-
- private:
-  std::size_t offset_;
-  std::vector<float> memory_;
-};
-
-void check_row(Guarded& row, const std::vector<float>& truth, bool nan_is_canonical, const char* what) {
-  BOOST_TEST(row.intact());
-  for (std::size_t i = 0; i < truth.size(); ++i) {
-    const float found = row.view()[i];
-    if (nan_is_canonical ? bits(found) == bits(truth[i]) : same(found, truth[i])) continue;
-    BOOST_ERROR(what << "[" << i << "] of " << truth.size() << ": " << std::hex << bits(found) << ", not "
-                     << bits(truth[i]));
-    return;
-  }
-}
-
-template <class F>
-void on_every_isa(F f) {
-  for (const Isa isa : kvcert::optimized::available_isas()) {
-    BOOST_TEST_CONTEXT(name(isa)) {
-      const std::uint64_t before = kernel_calls(isa);
-      f(*kvcert::optimized::kernel_table(isa));
-      BOOST_TEST(kernel_calls(isa) > before);
-    }
-  }
-}
-
-const std::size_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  9,  12, 15, 16, 17,  20,  23,
-                             24, 25, 31, 32, 33, 40, 48, 63, 64, 65, 80, 100, 128, 129};
-std::size_t any_size() { return sizes[below(std::size(sizes))]; }
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(kernels)
@@ -165,7 +75,7 @@ BOOST_AUTO_TEST_CASE(fma_is_rounded_once) {
       const std::uint32_t mask = round % 3 == 0 ? 0xFFFFFFFF : round % 3 == 1 ? 0xFFFFF000 : 0xFFFFFC00;
       const auto draw = [&] { return from_bits(random_bits() & mask); };
       const auto narrow = [&] { return from_bits((random_bits() & mask & 0x80FFFFFF) | 0x3F000000); };
-      Guarded p(256), v(256), out(65536);
+      Floats p(256), v(256), out(65536);
       const bool tiny = round % 4 == 3;  // products around the smallest subnormal
       for (float& x : p.view()) x = round % 2 != 0 ? narrow() * (tiny ? 0x1p-70F : 1) : draw();
       for (float& x : v.view()) x = round % 2 != 0 ? narrow() * (tiny ? 0x1p-70F : 1) : draw();
@@ -178,6 +88,7 @@ BOOST_AUTO_TEST_CASE(fma_is_rounded_once) {
         if (round % 5 == 2) c = a * b * from_bits(0x4B000000 + (random_bits() & 0x1FFFFFF));  // 24 bits and more above
         truth[i] = a == 0 ? c : std::fma(a, b, c);
       }
+      junk_everywhere();
       kernel.weighted_sum(p.data(), 256, 1, v.data(), 1, 256, out.data());
       check_row(out, truth, false, "fma");
     }
@@ -194,6 +105,7 @@ BOOST_AUTO_TEST_CASE(fma_is_rounded_once_to_subnormals) {
         for (const float addend :
              {from_bits(c), from_bits(0x80000000 | c), from_bits(c * 1999), from_bits(0x7FFFFF - c)}) {
           float sum = addend;
+          junk_everywhere();
           kernel.weighted_sum(&a, 1, 1, &b, 1, 1, &sum);
           BOOST_REQUIRE_EQUAL(bits(sum), bits(std::fma(a, b, addend)));
         }
@@ -207,7 +119,8 @@ BOOST_AUTO_TEST_CASE(lanes_past_the_end_keep_their_sign) {
   on_every_isa([](const Table& kernel) {
     for (const std::size_t head_dim : sizes)
       for (const std::size_t heads : {1U, 2U, 3U, 4U, 5U}) {
-        Guarded q(heads * head_dim, -1e-30F), k(11 * head_dim, 1e-30F), out(heads * 11);
+        Floats q(heads * head_dim, -1e-30F), k(11 * head_dim, 1e-30F), out(heads * 11);
+        junk_everywhere();
         kernel.scores(q.data(), heads, k.data(), 11, head_dim, 1, out.data(), 11);
         check_row(out, std::vector<float>(heads * 11, dot(q.data(), k.data(), head_dim)), false, "score");
       }
@@ -218,10 +131,11 @@ BOOST_AUTO_TEST_CASE(scores_follow_the_canonical_order) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 3000; ++round) {
       const std::size_t heads = 1 + below(9), rows = 1 + below(35), head_dim = any_size(), stride = rows + below(5);
-      Guarded q(heads * head_dim, Mixture{}), k(rows * head_dim, Mixture{}), out(heads * stride);
+      Floats q(heads * head_dim, Mixture{}), k(rows * head_dim, Mixture{}), out(heads * stride);
       const float scale = below(4) == 0 ? Mixture{}() : 0.125F;
+      junk_everywhere();
       kernel.scores(q.data(), heads, k.data(), rows, head_dim, scale, out.data(), stride);
-      std::vector<float> truth(heads * stride, canary);
+      std::vector<float> truth(heads * stride, canary_float);
       for (std::size_t h = 0; h < heads; ++h)
         for (std::size_t r = 0; r < rows; ++r)
           truth[h * stride + r] = dot(q.data() + h * head_dim, k.data() + r * head_dim, head_dim) * scale;
@@ -233,12 +147,13 @@ BOOST_AUTO_TEST_CASE(scores_follow_the_canonical_order) {
 BOOST_AUTO_TEST_CASE(softcap_is_c_tanh_of_s_over_c) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 1000; ++round) {
-      Guarded row(any_size(), Mixture{});
+      Floats row(any_size(), Mixture{});
       float cap = std::fabs(Mixture{}());
       if (!std::isfinite(cap) || cap == 0 || below(2) == 0) cap = 30.0F;
       if (below(10) == 0) cap = from_bits(1 + below(1000));  // subnormal
       std::vector<float> truth = row.copy();
       for (float& s : truth) s = cap * rounded(mpfr_tanh, s / cap);
+      junk_everywhere();
       kernel.softcap_row(row.data(), row.view().size(), cap);
       check_row(row, truth, false, "capped score");
     }
@@ -248,16 +163,25 @@ BOOST_AUTO_TEST_CASE(softcap_is_c_tanh_of_s_over_c) {
 BOOST_AUTO_TEST_CASE(softmax_keeps_lanes_by_row_index) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 2000; ++round) {
-      Guarded row(any_size(), Mixture{});
-      if (round % 2 == 0)  // scores as models have them, some far below the maximum: subnormal and zero weights
-        for (float& s : row.view())
-          s = static_cast<float>(static_cast<int>(below(1 << 20))) * (round % 4 == 0 ? 0x1p-17F : -0x1p-13F);
-      const float sink = below(3) == 0 ? row.view()[0] : Mixture{}();
-      const float* with = below(2) == 0 ? &sink : nullptr;
-      const std::size_t first_lane = below(16);
-      const std::vector<float> truth = softmax(row.copy(), first_lane, with);
-      kernel.softmax_row(row.data(), row.view().size(), first_lane, with);
-      check_row(row, truth, true, "probability");
+      const std::size_t heads = 1 + below(5), n = any_size(), stride = n + below(20), first_lane = below(16);
+      Floats p(heads * stride), sinks(heads, Mixture{});
+      const bool with_sinks = below(2) == 0;
+      std::vector<float> truth = p.copy();  // what lies between rows stays
+      for (std::size_t h = 0; h < heads; ++h) {
+        const auto row = p.view().subspan(h * stride, n);
+        std::ranges::generate(row, Mixture{});
+        if (round % 2 == 0)  // scores as models have them, some far below the maximum: subnormal and zero weights
+          for (float& s : row)
+            s = static_cast<float>(static_cast<int>(below(1 << 20))) * (round % 4 == 0 ? 0x1p-17F : -0x1p-13F);
+        if (below(3) == 0) sinks.view()[h] = row[0];
+        std::ranges::copy(softmax({row.begin(), row.end()}, first_lane, with_sinks ? &sinks.view()[h] : nullptr),
+                          truth.begin() + static_cast<std::ptrdiff_t>(h * stride));
+      }
+      const auto* nowhere = reinterpret_cast<const void*>(below(3) * 4096 + 64);  // a hint reads nothing
+      junk_everywhere();
+      kernel.softmax_rows(p.data(), heads, stride, n, first_lane, with_sinks ? sinks.data() : nullptr, nowhere,
+                          below(100000));
+      check_row(p, truth, true, "probability");
     }
   });
 }
@@ -271,12 +195,13 @@ BOOST_AUTO_TEST_CASE(softmax_special_values) {
       for (const float b : specials)
         for (const float sink : specials)
           for (const std::size_t n : {1U, 2U, 20U}) {
-            Guarded row(n, a);
+            Floats row(n, a);
             row.view()[n / 2] = b;
             std::vector<float> column = row.copy();
             const std::vector<float> truth = softmax(column, 0, &sink);
             column.push_back(sink);
-            kernel.softmax_row(row.data(), n, 0, &sink);
+            junk_everywhere();
+            kernel.softmax_rows(row.data(), 1, n, n, 0, &sink, nullptr, 0);
             check_row(row, truth, true, "probability");
             // Said once more in words: these make the whole head NaN, and nothing else does.
             const auto poison = [](float x) { return std::isnan(x) || x == infinity; };
@@ -291,7 +216,7 @@ BOOST_AUTO_TEST_CASE(weighted_sum_skips_rows_of_probability_zero) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 3000; ++round) {
       const std::size_t heads = 1 + below(9), rows = 1 + below(40), head_dim = any_size(), stride = rows + below(5);
-      Guarded p(heads * stride, Mixture{}), v(rows * head_dim, Mixture{}), out(heads * head_dim, Mixture{});
+      Floats p(heads * stride, Mixture{}), v(rows * head_dim, Mixture{}), out(heads * head_dim, Mixture{});
       if (below(2) == 0)
         for (float& x : p.view()) x = below(4) == 0 ? (below(2) == 0 ? 0.0F : -0.0F) : std::fabs(x);
       if (below(3) == 0) std::ranges::fill(out.view(), -0.0F);
@@ -302,6 +227,7 @@ BOOST_AUTO_TEST_CASE(weighted_sum_skips_rows_of_probability_zero) {
             float& sum = truth[h * head_dim + d];
             sum = std::fma(p.view()[h * stride + r], v.view()[r * head_dim + d], sum);
           }
+      junk_everywhere();
       kernel.weighted_sum(p.data(), heads, stride, v.data(), rows, head_dim, out.data());
       check_row(out, truth, false, "sum");
     }
@@ -313,16 +239,18 @@ BOOST_AUTO_TEST_CASE(additions_and_canonical_nan) {
     for (int round = 0; round < 2000; ++round) {
       const std::size_t n = any_size(),
                         shift = round % 2 == 0 ? n + 1 : below(n + 1);  // odd rounds: row begins inside acc
-      Guarded memory(2 * n + 1, Mixture{});
+      Floats memory(2 * n + 1, Mixture{});
       const float* row = memory.data() + shift;
       std::vector<float> truth = memory.copy();
       for (std::size_t i = 0; i < n; ++i) truth[i] = canonical(memory.view()[i] + row[i]);
+      junk_everywhere();
       kernel.add_row(memory.data(), row, n);
       check_row(memory, truth, true, "sum");
 
-      Guarded any(n, Mixture{});
+      Floats any(n, Mixture{});
       truth = any.copy();
       std::ranges::transform(truth, truth.begin(), canonical);
+      junk_everywhere();
       kernel.canonicalize_row(any.data(), n);
       check_row(any, truth, true, "element");
     }
@@ -351,14 +279,17 @@ BOOST_AUTO_TEST_CASE(exp_and_tanh_are_correctly_rounded) {
     tanh_truth.push_back(rounded(mpfr_tanh, x));
   }
   on_every_isa([&](const Table& kernel) {
-    Guarded exps(arguments.size()), tanhs(arguments.size());
+    Floats exps(arguments.size()), tanhs(arguments.size());
+    junk_everywhere();
     kernel.exp_row(arguments.data(), exps.data(), arguments.size());
+    junk_everywhere();
     kernel.tanh_row(arguments.data(), tanhs.data(), arguments.size());
     check_row(exps, exp_truth, true, "exp");
     check_row(tanhs, tanh_truth, true, "tanh");
     for (const std::size_t n : sizes) {  // short rows, in place
-      Guarded row(n);
+      Floats row(n);
       std::copy_n(arguments.end() - static_cast<std::ptrdiff_t>(n), n, row.data());
+      junk_everywhere();
       kernel.exp_row(row.data(), row.data(), n);
       check_row(row, {exp_truth.end() - static_cast<std::ptrdiff_t>(n), exp_truth.end()}, true, "exp");
     }

@@ -12,7 +12,7 @@ import sys
 
 # A standard header has no slash and no dot; these are the exceptions that are not another library.
 SYSTEM = {"immintrin.h", "cpuid.h", "arm_neon.h", "xmmintrin.h", "unistd.h", "sys/wait.h", "sys/mman.h", "sys/auxv.h",
-          "sys/ioctl.h", "sys/utsname.h", "sys/resource.h"}
+          "sys/ioctl.h", "sys/utsname.h", "sys/resource.h", "sys/types.h", "sys/prctl.h", "stddef.h", "stdint.h", "dlfcn.h", "malloc.h", "fcntl.h", "poll.h", "signal.h"}
 
 # room: (quoted prefixes it may include, angle-bracket libraries it may include)
 ROOMS = {
@@ -20,12 +20,13 @@ ROOMS = {
     "reference": (("kvcert/", "reference/"), ("boost/multiprecision/", "mpfr.h", "mpfi.h")),
     "optimized": (("kvcert/", "optimized/"), ()),
     "certify": (("kvcert/", "reference/", "optimized/", "certify/"),
-                ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "CLI/", "fmt/")),
+                ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "CLI/", "fmt/", "kainjow/")),
     "fuzz": (("kvcert/", "reference/", "optimized/", "certify/", "fuzz/"),
              ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/")),
     "proofs": (("kvcert/", "reference/", "optimized/", "proofs/"), ("boost/", "mpfr.h", "mpfi.h", "fmt/")),
     "tests": (("kvcert/", "reference/", "optimized/", "certify/", "fuzz/", "proofs/", "tests/"),
-              ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/", "CLI/", "rapidcheck.h", "rapidcheck/", "benchmark/")),
+              ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/", "CLI/", "rapidcheck.h", "rapidcheck/", "benchmark/",
+               "Eigen/")),
 }
 CODE = {".cpp", ".hpp", ".h", ".c", ".cc", ".cxx", ".hh", ".hxx", ".inc", ".inl", ".ipp", ".tpp", ".S"}
 # A compiler takes comments for blanks, and the line may begin inside one.

@@ -26,7 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FUZZ, CORPUS, FINDINGS = ROOT / "fuzz", ROOT / "corpus", ROOT / "kvcert-findings"
 TARGETS = ["import_wire", "round_trip", "operations", "arguments", "kernels", "text_inputs"]
 SANITIZED = ["--buildtype=debugoptimized", "-Db_sanitize=address,undefined",
-             "-Dcpp_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS"]
+            "-Dcpp_args=-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS"]
 
 
 def say(text: str = "") -> None:

@@ -3,6 +3,9 @@
 
 run_tests.py BUILD [BOOST-TEST-ARG…]    with arguments, the Boost.Test program alone; without, the checks below as well
 
+For another machine's programs KVCERT_RUNNER is the command that runs them, and KVCERT_TEST_ISAS names the ISAs to run the
+whole Boost.Test program with, one after the other; then the only check is that of the digests.
+
 Counted are Boost.Test's cases, from its own report, and each of the checks. A program that crashes, ends with an error
 that its report does not show, or leaves no report is a failure, and so is a run in which no case ran.
 """
@@ -23,6 +26,9 @@ EVENT = re.compile(r'.*(Entering|Leaving) test (suite|case|module) "(.*?)"(?:; t
 # RapidCheck's way to run a failing property again, as it or the suite prints it, and the seed it always names.
 REPRODUCE = re.compile(r'RC_PARAMS="?([^"\n]+)"?')
 SEED = re.compile(r"Using configuration: .*\b(seed=\d+)")
+
+
+RUNNER = shlex.split(os.environ.get("KVCERT_RUNNER", ""))
 
 
 def say(text: str = "") -> None:
@@ -120,7 +126,7 @@ def run_boost(program: pathlib.Path, arguments: list[str]) -> tuple[int, dict[st
     progress = Progress(bool(arguments))
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder, "report.xml")
-        command = [program, "--color_output=no", "--log_level=test_suite", "--report_level=detailed",
+        command = [*RUNNER, program, "--color_output=no", "--log_level=test_suite", "--report_level=detailed",
                    "--report_format=XML", f"--report_sink={report}", *arguments]
         environment = {"KVCERT_CORPUS": str(ROOT / "corpus"), **os.environ}
         with subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -156,32 +162,48 @@ def run_boost(program: pathlib.Path, arguments: list[str]) -> tuple[int, dict[st
 
 def checks(build: pathlib.Path) -> dict[str, list]:
     python = [sys.executable, "-B"]
+    digests = [*python, ROOT / "tools/check_features.py", *RUNNER, build / "tests/kvcert_digests"]
+    if RUNNER:
+        return {"digests: as on any machine": digests}
     listed = {
         "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
         "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
+        "prove: what must fail fails": [*python, ROOT / "tests/prove_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "corpus: every fault at every field has a golden reject": [*python, ROOT / "tests/reject_coverage_test.py"],
+        "wire: the decoder extracted from Coq judges alike": [*python, ROOT / "tests/wire_oracle_test.py", build],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
         **{f"fuzz: the corpus of {target}": [build / f"fuzz/kvcert_fuzz_{target}_replay", ROOT / "corpus/fuzz" / target]
            for target in ("import_wire", "round_trip", "operations", "arguments", "kernels", "text_inputs")},
         "fuzz: small records that ask for gigabytes": [build / "fuzz/kvcert_hostile_sizes"],
         "fuzz: the planted faults fit the code": [*python, ROOT / "tests/planted_faults_test.py"],
+        "digests: under every subset of the CPU's features": digests,
+        "engines: pipe, plug-in, schemas, bad input": [*python, ROOT / "tests/foreign_test.py", build],
+        "install: a project built against the installed tree": [*python, ROOT / "tests/install_test.py", build],
+        "engines: broken ones are caught by name": [*python, ROOT / "tools/test_broken.py", build, "--seeds", "1"],
     }
     if os.environ.get("KVCERT_TEST_LEVEL") == "full":  # a whole build of its own, with clang
         listed["fuzz: OSS-Fuzz's build, and each target for a moment"] = [*python, ROOT / "tools/fuzz.py", "oss-fuzz"]
     return listed
 
 
-def run_check(name: str, command: list) -> bool:
+NOT_RUN = 77  # a check's exit status when a tool that it needs is not installed
+
+
+def run_check(name: str, command: list) -> bool | None:
+    """Whether the check passed; None when it could not run, which counts as nothing and is said."""
     began = time.monotonic()
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                              check=False, timeout=3600)
         good, output = run.returncode == 0, run.stdout + run.stderr
     except (OSError, subprocess.TimeoutExpired) as fault:
-        good, output = False, str(fault)
+        run, good, output = None, False, str(fault)
+    if run is not None and run.returncode == NOT_RUN:
+        say(f"  {name:<53}         not run: {output.strip()}")
+        return None
     say(f"  {name:<53} {time.monotonic() - began:>5.1f} s{'' if good else '  FAILED'}")
     if not good:
         say(output.rstrip())
@@ -193,8 +215,15 @@ def main() -> int:
     build, arguments = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]
     program = build / "tests" / os.environ.get("KVCERT_TEST_PROGRAM", "kvcert_tests")
     if any(argument.split("=")[0] in {"--help", "--list_content", "--version", "-h", "-?"} for argument in arguments):
-        os.execv(program, [str(program), *arguments])
-    passed, failed = run_boost(program, arguments)
+        os.execvp(str([*RUNNER, program][0]), [str(part) for part in [*RUNNER, program, *arguments]])
+    passed, failed = 0, {}
+    for isa in os.environ.get("KVCERT_TEST_ISAS", "").split() or [None]:
+        if isa:
+            os.environ["KVCERT_ISA"] = isa
+            say(f"with {isa} the default")
+        passed_here, failed_here = run_boost(program, arguments)
+        passed += passed_here
+        failed |= {f"{case} ({isa})" if isa else case: again for case, again in failed_here.items()}
     if failed:
         say()
     for case, run_again in failed.items():
@@ -205,7 +234,7 @@ def main() -> int:
     if not arguments:
         for name, command in checks(build).items():
             good = run_check(name, command)
-            passed, count_failed = passed + good, count_failed + (not good)
+            passed, count_failed = passed + (good is True), count_failed + (good is False)
     say(f"{passed} passed, {count_failed} failed")
     return 0 if passed and not count_failed else 1
 

@@ -18,11 +18,13 @@
 namespace kvcert::optimized::kernels {
 namespace {
 
-/// Every NaN becomes canonical_nan.
-inline __m256 canonical(__m256 x) {
+/// result, canonical_nan where x is a NaN.
+inline __m256 canonical_where_nan(__m256 x, __m256 result) {
   const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(canonical_nan)));
-  return _mm256_blendv_ps(x, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_blendv_ps(result, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
 }
+
+inline __m256 canonical(__m256 x) { return canonical_where_nan(x, x); }
 
 /// Each x becomes e^x, |x| ≤ 104, four lanes; relative error below 2^-46.5 (scalar.cpp, exp_core). Anything for a NaN.
 /// Several at once hide the latency of fma and share the loads of the constants.
@@ -110,33 +112,88 @@ __attribute__((noinline)) __m256 decide(__m256 x, __m256 result, unsigned which,
   return _mm256_load_ps(out);
 }
 
-/// Each x becomes exp(x), correctly rounded, a NaN canonical.
+/// Each x becomes exp(x), correctly rounded, a NaN canonical: whatever the arguments, and however close to a midpoint.
+template <int N>
+__attribute__((noinline)) void exp_with_care(__m256 (&x)[N]) {
+  for (__m256& each : x) {
+    // Clamped, the results stay: exp(89) > 2^128, exp(−104) < 2^-150. A NaN passes as the second operand.
+    const __m256 c = _mm256_min_ps(_mm256_set1_ps(89), _mm256_max_ps(_mm256_set1_ps(-104), each));
+    __m256d e[2] = {_mm256_cvtps_pd(_mm256_castps256_ps128(c)), _mm256_cvtps_pd(_mm256_extractf128_ps(c, 1))};
+    exp4(e);
+    const Ends ends = round_ends(e[0], e[1], 0x1p-45);  // against an error of 2^-46.5
+    __m256 result = ends.low;
+    if (const unsigned which = undecided(ends); which != 0) [[unlikely]] result = decide(each, result, which, exp_slow);
+    each = canonical_where_nan(each, result);
+  }
+}
+
+/// e^x in binary64 for |x| ≤ 87, a binary32 number; relative error below 2^-39:
+///   * k = x / ln 2 to the nearest integer, |k| ≤ 126; r = x − k·ln 2 in one fma. RN(ln 2) is off by less than 2^-55, times
+///     k 2^-48; |r| ≤ 0.3466 = a.
+///   * the polynomial of degree 8 that meets e^r at the nine Chebyshev nodes of [−a, a]: off by at most
+///     e^a · a^9 / (9! · 2^8), relative to e^r at most e^(2a) · that < 2^-39.2 (Cauchy's remainder).
+///   * its coefficients rounded, and Horner: 2^-51.
+template <int N>
+inline void exp4_fast(__m256d (&x)[N]) {
+  const __m256d round_to_integer = _mm256_set1_pd(0x1.8p52);
+  __m256d shifted[N];
+  __m256d r[N];
+  __m256d p[N];
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    shifted[i] = _mm256_fmadd_pd(x[i], _mm256_set1_pd(0x1.71547652b82fep+0), round_to_integer);
+    const __m256d k = _mm256_sub_pd(shifted[i], round_to_integer);
+    r[i] = _mm256_fnmadd_pd(k, _mm256_set1_pd(0x1.62e42fefa39efp-1), x[i]);
+    p[i] = _mm256_set1_pd(0x1.a15a5c1c9c231p-16);
+  }
+  const auto then = [&](double coefficient) {
+    const __m256d c = _mm256_set1_pd(coefficient);
+    KVCERT_UNROLL for (int i = 0; i < N; ++i) p[i] = _mm256_fmadd_pd(p[i], r[i], c);
+  };
+  then(0x1.a1aa8ebb09119p-13);
+  then(0x1.6c164deb3edc9p-10);
+  then(0x1.111080a2be539p-7);
+  then(0x1.555555742c758p-5);
+  then(0x1.555555a276f61p-3);
+  then(0x1.fffffffff71b9p-2);
+  then(0x1.ffffffffd3852p-1);
+  then(1);
+  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
+    const __m256i exponent = _mm256_slli_epi64(_mm256_castpd_si256(shifted[i]), 52);
+    x[i] = _mm256_castsi256_pd(_mm256_add_epi64(_mm256_castpd_si256(p[i]), exponent));
+  }
+}
+
+/// Each x becomes exp(x), correctly rounded, a NaN canonical. Where all are at most 87 in magnitude, so that no result is
+/// subnormal, and none of the results lies within the error of a midpoint, the fast evaluation will do. A midpoint of
+/// two binary32 numbers is a binary64 number whose last 29 bits are 2^28; the error is below 2^-39 · 2 · 2^52 = 2^14 of
+/// the last of them.
 template <int N>
 inline void exp_all(__m256 (&x)[N]) {
+  constexpr int reach = 1 << 14;
   __m256d e[2 * N];
   KVCERT_UNROLL for (int i = 0; i < N; ++i) {
-    // Clamped, the results stay: exp(89) > 2^128, exp(−104) < 2^-150. A NaN passes as the second operand.
-    const __m256 c = _mm256_min_ps(_mm256_set1_ps(89), _mm256_max_ps(_mm256_set1_ps(-104), x[i]));
-    e[2 * i] = _mm256_cvtps_pd(_mm256_castps256_ps128(c));
-    e[2 * i + 1] = _mm256_cvtps_pd(_mm256_extractf128_ps(c, 1));
+    e[2 * i] = _mm256_cvtps_pd(_mm256_castps256_ps128(x[i]));
+    e[2 * i + 1] = _mm256_cvtps_pd(_mm256_extractf128_ps(x[i], 1));
   }
-  exp4(e);
-  __m256 result[N];
-  unsigned which[N];
-  unsigned any = 0;
+  exp4_fast(e);
+  __m256i doubtful = _mm256_setzero_si256();
   KVCERT_UNROLL for (int i = 0; i < N; ++i) {
-    const Ends ends = round_ends(e[2 * i], e[2 * i + 1], 0x1p-45);  // against an error of 2^-46.5
-    result[i] = ends.low;
-    which[i] = undecided(ends);
-    any |= which[i];
+    const __m256i magnitude =
+        _mm256_and_si256(_mm256_castps_si256(x[i]), _mm256_set1_epi32(0x7FFFFFFF));  // a NaN's is large
+    const __m256i far = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x42AE0000));  // 87
+    // the low words of eight results, in some order; last 29 bits of 2^28 − reach become the least 32-bit integer
+    const __m256i low = _mm256_castps_si256(
+        _mm256_shuffle_ps(_mm256_castpd_ps(e[2 * i]), _mm256_castpd_ps(e[2 * i + 1]), 0x88));
+    const __m256i place = _mm256_slli_epi32(_mm256_add_epi32(low, _mm256_set1_epi32(reach)), 3);
+    const __m256i near = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(0x80000000U + 16U * reach)), place);
+    doubtful = _mm256_or_si256(doubtful, _mm256_or_si256(far, near));
   }
-  if (any != 0) [[unlikely]] {
-    KVCERT_UNROLL for (int i = 0; i < N; ++i) result[i] = decide(x[i], result[i], which[i], exp_slow);
+  if (_mm256_testz_si256(doubtful, doubtful) == 0) [[unlikely]] {
+    exp_with_care(x);
+    return;
   }
-  KVCERT_UNROLL for (int i = 0; i < N; ++i) {
-    const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(canonical_nan)));
-    x[i] = _mm256_blendv_ps(result[i], nan, _mm256_cmp_ps(x[i], x[i], _CMP_UNORD_Q));
-  }
+  KVCERT_UNROLL for (int i = 0; i < N; ++i)
+    x[i] = _mm256_set_m128(_mm256_cvtpd_ps(e[2 * i + 1]), _mm256_cvtpd_ps(e[2 * i]));
 }
 
 inline __m256 exp8(__m256 x) {
@@ -154,8 +211,7 @@ inline __m256 tanh8(__m256 x) {
   const Ends ends = round_ends(first, second, 0x1p-44);  // against an error of 2^-45
   __m256 result = _mm256_or_ps(ends.low, _mm256_and_ps(sign, x));
   if (const unsigned which = undecided(ends); which != 0) [[unlikely]] result = decide(x, result, which, tanh_slow);
-  const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(static_cast<int>(canonical_nan)));
-  return _mm256_blendv_ps(result, nan, _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return canonical_where_nan(x, result);
 }
 
 }  // namespace

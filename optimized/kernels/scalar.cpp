@@ -127,7 +127,6 @@ void softcap_row(float* row, std::size_t n, float cap) {
 }
 
 void softmax_row(float* row, std::size_t n, std::size_t first_lane, const float* sink) {
-  count_call();
   float m = -infinity;
   for (std::size_t i = 0; i < n; ++i) m = row[i] > m ? row[i] : m;  // false for a NaN
   if (sink != nullptr && *sink > m) m = *sink;
@@ -141,6 +140,13 @@ void softmax_row(float* row, std::size_t n, std::size_t first_lane, const float*
   if (sink != nullptr) denominator += exp_rounded(*sink - m);
 
   for (std::size_t i = 0; i < n; ++i) row[i] = canonical(row[i] / denominator);
+}
+
+void softmax_rows(float* p, std::size_t heads, std::size_t stride, std::size_t n, std::size_t first_lane,
+                  const float* sinks, const void*, std::size_t) {
+  count_call();
+  for (std::size_t h = 0; h < heads; ++h)
+    softmax_row(p + h * stride, n, first_lane, sinks == nullptr ? nullptr : sinks + h);
 }
 
 void weighted_sum(const float* p, std::size_t heads, std::size_t stride, const float* v, std::size_t rows,
@@ -179,7 +185,7 @@ void tanh_row(const float* in, float* out, std::size_t n) {
 
 }  // namespace
 
-constinit const Table scalar_table{scores, softcap_row, softmax_row, weighted_sum, add_row, canonicalize_row,
-                                   exp_row, tanh_row, calls};
+constinit const Table scalar_table{scores, softcap_row, softmax_rows, weighted_sum, add_row, canonicalize_row,
+                                   exp_row, tanh_row, calls, &scalar_int8, &scalar_binary16, &scalar_state};
 
 }  // namespace kvcert::optimized::kernels

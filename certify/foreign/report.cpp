@@ -1,0 +1,210 @@
+#include "certify/foreign/report.hpp"
+
+#include <fmt/color.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/uuid/detail/sha1.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "certify/build_info.hpp"
+
+namespace kvcert::certify {
+namespace {
+
+using nlohmann::json;
+
+std::string promise_of(const std::string& name) {
+  for (const SuiteCheck& check : suite_checks()) {
+    if (check.name == name) return check.promise;
+  }
+  if (name == "environment") return "the library leaves FTZ, DAZ, rounding and exceptions alone";
+  if (name == "variants") return "all variants give the same bits";
+  return "";
+}
+
+std::string painted(const std::string& text, Judgement verdict, bool color) {
+  if (!color) return text;
+  const auto style = verdict == Judgement::wrong        ? fmt::fg(fmt::terminal_color::red) | fmt::emphasis::bold
+                     : verdict == Judgement::not_judged ? fmt::fg(fmt::terminal_color::yellow)
+                                                        : fmt::fg(fmt::terminal_color::green);
+  return fmt::format(style, "{}", text);
+}
+
+const char* field(Judgement judgement) {
+  constexpr const char* names[] = {"bit_identical", "within_the_bound", "holds", "wrong", "not_judged"};
+  return names[static_cast<std::size_t>(judgement)];
+}
+
+constexpr std::array all_judgements{Judgement::bit_identical, Judgement::within_bound, Judgement::holds, Judgement::wrong, Judgement::not_judged};
+
+json check_json(const CheckResult& check) {
+  json entry{{"name", check.name}, {"promise", check.promise}, {"verdict", name(check.verdict())}, {"cases", check.cases}};
+  for (Judgement judgement : all_judgements) entry["counts"][field(judgement)] = check.count(judgement);
+  if (!check.why_not.empty()) entry["not_judged_because"] = check.why_not;
+  if (check.count(Judgement::wrong) > 0) {
+    entry["wrong"] = {{"id", check.wrong_id}, {"sentence", check.first_wrong}, {"law", check.law}, {"hint", check.hint()}};
+  }
+  return entry;
+}
+
+/// What this certificate does not speak about: checks without a judged case, and what no such run can say.
+std::vector<std::string> gaps(const EngineReport& report) {
+  std::vector<std::string> sentences;
+  for (const CheckResult& check : report.checks()) {
+    if (check.verdict() != Judgement::not_judged) continue;
+    std::string why;
+    for (const auto& [reason, n] : check.why_not) why += (why.empty() ? "" : "; ") + reason;
+    sentences.push_back(fmt::format("{}: {}", check.name, why.empty() ? "no case" : why));
+  }
+  sentences.emplace_back("generated cases, not all inputs");
+  sentences.emplace_back("one sequence in one thread; nothing is said about speed");
+  return sentences;
+}
+
+}  // namespace
+
+Judgement CheckResult::verdict() const {
+  if (count(Judgement::wrong) > 0) return Judgement::wrong;
+  for (Judgement judgement : {Judgement::within_bound, Judgement::bit_identical, Judgement::holds}) {
+    if (count(judgement) > 0) return judgement;
+  }
+  return Judgement::not_judged;
+}
+
+std::string CheckResult::hint() const {
+  std::string most;
+  std::uint64_t times = 0;
+  for (const auto& [text, n] : hints) {
+    if (n > times) most = text;
+    times = std::max(times, n);
+  }
+  return most;
+}
+
+CheckResult& EngineReport::check(const std::string& name) {
+  const auto [found, added] = by_name_.try_emplace(name, checks_.size());
+  if (added) {
+    checks_.emplace_back();
+    checks_.back().name = name;
+    checks_.back().promise = promise_of(name);
+  }
+  return checks_[found->second];
+}
+
+bool EngineReport::add(const std::string& name, const std::string& id, const CaseVerdict& verdict) {
+  CheckResult& result = check(name);
+  ++result.cases;
+  ++result.counts[verdict.verdict];
+  std::uint64_t mixed = verdict.digest;
+  for (char c : id) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
+  digest += mixed;
+  if (verdict.verdict == Judgement::not_judged) ++result.why_not[verdict.sentence];
+  if (!verdict.hint.empty()) ++result.hints[verdict.hint];
+  if (verdict.verdict != Judgement::wrong || result.count(Judgement::wrong) > 1) return false;
+  result.first_wrong = verdict.sentence;
+  result.law = verdict.law;
+  result.wrong_id = id;
+  return true;
+}
+
+std::uint64_t EngineReport::count(Judgement judgement) const {
+  return static_cast<std::uint64_t>(std::count_if(checks_.begin(), checks_.end(), [&](const auto& c) { return c.verdict() == judgement; }));
+}
+
+std::uint64_t EngineReport::cases() const {
+  std::uint64_t n = 0;
+  for (const CheckResult& check : checks_) n += check.cases;
+  return n;
+}
+
+std::string EngineReport::verdict_sentence() const {
+  const auto wrong = count(Judgement::wrong);
+  const auto unjudged = count(Judgement::not_judged);
+  const auto held = checks_.size() - wrong - unjudged;
+  if (wrong > 0) return fmt::format("DOES NOT HOLD: {} of {} checks wrong, {} held, {} not judged", wrong, checks_.size(), held, unjudged);
+  if (tally.heads.judged() == 0) return "DOES NOT HOLD: no output could be held against canonical bits or a bound";
+  return fmt::format("HOLDS: {} checks held, none wrong{}", held, unjudged == 0 ? "" : fmt::format(", {} not judged", unjudged));
+}
+
+json to_json(const EngineReport& report) {
+  json checks = json::array();
+  for (const CheckResult& check : report.checks()) checks.push_back(check_json(check));
+  json suite{{"name", report.suite.suite}, {"seed", report.suite.seed}, {"count", report.suite.count}, {"type", name(report.suite.type)}};
+  if (report.suite.shape) {
+    suite["geometry"] = fmt::format("{}x{}", report.suite.shape->kv_heads, report.suite.shape->head_dim);
+    suite["fanout"] = report.suite.shape->fan_out;
+    suite["shape"] = {report.suite.shape->kv_heads, report.suite.shape->head_dim, report.suite.shape->fan_out};
+  }
+  json counts{{"cases", report.cases()}, {"checks", report.checks().size()}};
+  for (Judgement judgement : all_judgements) counts[field(judgement)] = report.count(judgement);
+  json heads;
+  for (Judgement judgement : all_judgements) {
+    const auto found = report.tally.heads.heads.find(judgement);
+    heads[field(judgement)] = found == report.tally.heads.heads.end() ? 0 : found->second;
+  }
+  return {{"certificate", "kvcert engine"},
+          {"format", 1},
+          {"verdict", report.holds() ? "holds" : "does not hold"},
+          {"sentence", report.verdict_sentence()},
+          {"subject", {{"what", report.subject}, {"sha1", report.subject_sha1}, {"option", report.option}, {"library", report.library}, {"program", report.program}, {"declared", to_json(report.declared)}}},
+          {"judge", {{"version", build::version}, {"compiler", build::compiler()}, {"flags", build::flags}, {"machine", build::machine()}}},
+          {"suite", std::move(suite)},
+          {"seconds", report.seconds},
+          {"engine_seconds", report.engine_seconds},
+          {"counts", std::move(counts)},
+          {"outputs", std::move(heads)},
+          {"accuracy",
+           {{"numbers", report.tally.heads.numbers},
+            {"worst_error_over_bound", report.tally.heads.worst_over_bound},
+            {"worst_error_in_units_of_u_sum_w_v", report.tally.heads.worst_units},
+            {"outputs_outside_the_hypotheses", report.tally.heads.not_judged},
+            {"ulp_histogram", report.tally.ulps}}},
+          {"coverage", report.tally.coverage},
+          {"not_offered", report.tally.not_offered},
+          {"digest", fmt::format("{:016x}", report.digest)},
+          {"checks", std::move(checks)},
+          {"not_covered", gaps(report)}};
+}
+
+std::string report_text(const EngineReport& report, bool color) {
+  std::string text = fmt::format("  {:<21}{:<18}{:>6}{:>8}  {}\n", "check", "verdict", "cases", "judged", "what was asked");
+  for (const CheckResult& check : report.checks()) {
+    const Judgement verdict = check.verdict();
+    text += fmt::format("  {:<21}{}{:>6}{:>8}  {}\n", check.name, painted(fmt::format("{:<18}", name(verdict)), verdict, color), check.cases,
+                        check.cases - check.count(Judgement::not_judged), check.promise);
+  }
+  for (const CheckResult& check : report.checks()) {
+    if (check.count(Judgement::wrong) == 0) continue;
+    text += fmt::format("\n{}  {}: {}, in {} of {} cases\n       {}\n       broken: {}\n", painted("wrong", Judgement::wrong, color), check.name,
+                        check.wrong_id, check.count(Judgement::wrong), check.cases, check.first_wrong, check.law);
+    if (!check.hint().empty()) text += fmt::format("       hint:   {}\n", check.hint());
+    if (!check.finding_file.empty()) text += fmt::format("       replay: ./kvcert replay {}\n", check.finding_file);
+  }
+  const Tally& heads = report.tally.heads;
+  text += fmt::format("\naccuracy  {} numbers held against their bound; the worst error is {:.2f} of it\n", heads.numbers, heads.worst_over_bound);
+  for (const auto& [why, n] : heads.not_judged) text += fmt::format("          {} outputs outside the bound's hypotheses: {}\n", n, why);
+  text += fmt::format("cases     {}, seed {}; the judge's digest of all answers is {:016x}\n", report.cases(), report.suite.seed, report.digest);
+  for (const CheckResult& check : report.checks()) {
+    for (const auto& [why, n] : check.why_not) text += fmt::format("not said  {}: {} of {} cases not judged: {}\n", check.name, n, check.cases, why);
+  }
+  const Judgement tone = report.holds() ? Judgement::within_bound : Judgement::wrong;
+  return text + painted("verdict   " + report.verdict_sentence(), tone, color) + "\n";
+}
+
+std::string file_sha1(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return "unknown";
+  boost::uuids::detail::sha1 sha1;
+  std::array<char, 65536> block;
+  while (file.read(block.data(), block.size()) || file.gcount() > 0) sha1.process_bytes(block.data(), static_cast<std::size_t>(file.gcount()));
+  unsigned digest[5];
+  sha1.get_digest(digest);
+  std::string text;
+  for (unsigned word : digest) text += fmt::format("{:08x}", word);
+  return text;
+}
+
+}  // namespace kvcert::certify

@@ -1,0 +1,332 @@
+// Scores and weighted sums, AVX2: a part of avx2.cpp, included nowhere else, with internal linkage throughout.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "optimized/kernels/avx2_elementary.hpp"
+#include "optimized/kernels/kernels.hpp"
+
+namespace kvcert::optimized::kernels {
+namespace {
+
+constexpr std::size_t width = 8;       // floats in a register
+constexpr std::size_t line = 16;       // and in a cache line
+constexpr std::size_t line_bytes = line * sizeof(float);
+constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded together
+
+// How far ahead of their use K and V are asked for, in bytes. Tried from 2 KiB to 64 KiB: nearer is too late, farther
+// leaves the first-level cache before it is used. What counts more is that the hints come in the memory's order and
+// evenly spread over the arithmetic: in bursts they fill the queue of misses and the loads behind them wait.
+constexpr std::size_t keys_ahead = 5 * 1024;
+constexpr std::size_t values_ahead = 16 * 1024;
+
+inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+/// All ones in the first n of 8 lanes, n ≤ 8.
+inline __m256i first_lanes(std::size_t n) {
+  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+/// Asks for the cache line at an address; a hint that never faults, so the address need not exist.
+inline void prefetch(std::uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0); }
+inline void prefetch(const float* p, std::size_t bytes) { prefetch(reinterpret_cast<std::uintptr_t>(p) + bytes); }
+
+/// Into the second-level cache, for what is not used soon.
+inline void prefetch_far(std::uintptr_t address) {
+  _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T1);
+}
+
+/// Asks for the first of `floats` at p, as far as a walk that asks `ahead` bytes ahead leaves them out.
+inline void prefetch_start(const float* p, std::size_t floats, std::size_t ahead) {
+  const std::size_t end = smaller(floats * sizeof(float), ahead);
+  for (std::size_t byte = 0; byte < end; byte += line * sizeof(float)) prefetch(p, byte);
+}
+
+/// x, in a register: g++ would rather load it again for every fma.
+inline __m256 held(__m256 x) {
+  asm("" : "+x"(x));
+  return x;
+}
+
+// --- Scores ----------------------------------------------------------------------------------------------------------
+
+/// The 16 lanes of R rows × H heads in two registers each: over the j of a lane, ascending, fma(q_j, k_j, lane). 12
+/// registers of sums hide the latency of fma and are the most that fit. What is kept is lane i + lane i + 8. With every 16
+/// elements it asks for `hints` lines, in the memory's order from `ahead` on.
+template <int R, int H, int hints>
+inline void score_rows(const float* const* k, const float* q, std::size_t head_dim, __m256 (*sum)[tile_rows],
+                       std::size_t first_row, std::uintptr_t ahead) {
+  __m256 low[R][H], high[R][H];
+  KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h)
+      low[r][h] = high[r][h] = _mm256_setzero_ps();
+  const auto add = [&](std::size_t j, __m256 (&lane)[R][H]) __attribute__((always_inline)) {
+    __m256 row[R];
+    KVCERT_UNROLL for (int r = 0; r < R && H > 1; ++r) row[r] = held(_mm256_loadu_ps(k[r] + j));
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+      const __m256 query = held(_mm256_loadu_ps(q + static_cast<std::size_t>(h) * head_dim + j));
+      KVCERT_UNROLL for (int r = 0; r < R; ++r) {
+        const __m256 element = H > 1 ? row[r] : _mm256_loadu_ps(k[r] + j);
+        lane[r][h] = _mm256_fmadd_ps(query, element, lane[r][h]);
+      }
+    }
+  };
+  // 1 … 7 elements: a lane without one keeps its value, even a −0 that fma(0, 0, −0) would change
+  const auto add_rest = [&](std::size_t j, __m256 (&lane)[R][H]) {
+    const __m256i mask = first_lanes(head_dim - j);
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+      const __m256 query = _mm256_maskload_ps(q + static_cast<std::size_t>(h) * head_dim + j, mask);
+      KVCERT_UNROLL for (int r = 0; r < R; ++r) {
+        const __m256 taken = _mm256_fmadd_ps(query, _mm256_maskload_ps(k[r] + j, mask), lane[r][h]);
+        lane[r][h] = _mm256_blendv_ps(lane[r][h], taken, _mm256_castsi256_ps(mask));
+      }
+    }
+  };
+  std::size_t j = 0;
+  for (; j + lanes <= head_dim; j += lanes) {
+    KVCERT_UNROLL for (std::size_t i = 0; i < hints; ++i) prefetch(ahead + i * line_bytes);
+    ahead += hints * line_bytes;
+    add(j, low);
+    add(j + width, high);
+  }
+  if (j + width <= head_dim) {
+    add(j, low);
+    if (j + width < head_dim) add_rest(j + width, high);
+  } else if (j < head_dim) {
+    add_rest(j, low);
+  }
+  KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h)
+      sum[h][first_row + static_cast<std::size_t>(r)] = _mm256_add_ps(low[r][h], high[r][h]);
+}
+
+/// Eight folds at once, in the canonical order of each: lane i += i+4, i+2, i+1. Element r of the result is row r's.
+inline __m256 fold_eight(const __m256* row) {
+  __m256 four[4];  // four lanes of row r, four of row r + 4
+  KVCERT_UNROLL for (int r = 0; r < 4; ++r)
+    four[r] = _mm256_add_ps(_mm256_permute2f128_ps(row[r], row[r + 4], 0x20),
+                            _mm256_permute2f128_ps(row[r], row[r + 4], 0x31));
+  __m256 two[2];
+  KVCERT_UNROLL for (int r = 0; r < 2; ++r) {
+    const __m256d a = _mm256_castps_pd(four[2 * r]);
+    const __m256d b = _mm256_castps_pd(four[2 * r + 1]);
+    two[r] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+  }
+  return _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xDD));
+}
+
+/// A tile of rows, of which those from `rows` on repeat the last one, and four heads at most.
+struct Tile {
+  const float* k[tile_rows];
+  std::size_t rows;
+  const float* q;
+  std::size_t head_dim;
+  float scale;
+  float* out;
+  std::size_t stride;
+  std::uintptr_t ahead;  // what it asks for: as many rows as it has, from here on
+};
+
+template <int H>
+inline void fold_tile(const Tile& tile, const __m256 (*sum)[tile_rows]) {
+  for (std::size_t r = 0; r < tile.rows; r += width)
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+      const __m256 score = _mm256_mul_ps(fold_eight(sum[h] + r), _mm256_set1_ps(tile.scale));
+      float* at = tile.out + static_cast<std::size_t>(h) * tile.stride + r;
+      if (tile.rows - r >= width)
+        _mm256_storeu_ps(at, score);
+      else
+        _mm256_maskstore_ps(at, first_lanes(tile.rows - r), score);
+    }
+}
+
+/// R rows at a time, R divides tile_rows. Four heads are two pairs over the same rows.
+template <int R, int H, bool with_hints>
+inline void score_tile(const Tile& tile) {
+  constexpr int heads = H == 4 ? 2 : H, first = H == 4 ? R - R / 2 : R;
+  __m256 sum[H][tile_rows];
+  if (tile.rows < tile_rows)  // not all will be written, and folds take 8
+    for (int h = 0; h < H; ++h)
+      for (std::size_t r = 0; r < tile_rows; ++r) sum[h][r] = _mm256_setzero_ps();
+  const std::size_t row_bytes = tile.head_dim * sizeof(float);
+  for (std::size_t r = 0; r < tile.rows; r += R) {
+    const std::uintptr_t ahead = tile.ahead + r * row_bytes;
+    score_rows<R, heads, with_hints ? first : 0>(tile.k + r, tile.q, tile.head_dim, sum, r, ahead);
+    if (H == 4)
+      score_rows<R, heads, with_hints ? R - first : 0>(tile.k + r, tile.q + 2 * tile.head_dim, tile.head_dim,
+                                                       sum + heads, r, ahead + first * row_bytes);
+  }
+  fold_tile<H>(tile, sum);
+}
+
+template <bool with_hints>
+inline void score_heads(const Tile& tile, std::size_t heads) {
+  switch (heads) {
+    case 1: score_tile<6, 1, with_hints>(tile); break;
+    case 2: score_tile<3, 2, with_hints>(tile); break;
+    case 3: score_tile<2, 3, with_hints>(tile); break;
+    default: score_tile<3, 4, with_hints>(tile); break;
+  }
+}
+
+inline void score_all(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
+            float* out, std::size_t stride) {
+  prefetch_start(k, rows * head_dim, keys_ahead);
+  for (std::size_t r = 0; r < rows; r += tile_rows) {
+    const float* first = k + r * head_dim;
+    Tile tile{.k = {}, .rows = smaller(rows - r, tile_rows), .q = q, .head_dim = head_dim, .scale = scale,
+              .out = out + r, .stride = stride, .ahead = reinterpret_cast<std::uintptr_t>(first) + keys_ahead};
+    for (std::size_t i = 0; i < tile_rows; ++i) tile.k[i] = first + smaller(i, tile.rows - 1) * head_dim;
+    score_heads<true>(tile, heads);
+    for (std::size_t h = 4; h < heads; h += 4) {
+      tile.q = q + h * head_dim;
+      tile.out = out + h * stride + r;
+      score_heads<false>(tile, heads - h);
+    }
+  }
+}
+
+// --- Weighted sum ----------------------------------------------------------------------------------------------------
+
+/// What a strip asks for with each row of its block: some lines, `step` bytes farther each time.
+struct Hints {
+  std::uintptr_t at;
+  std::size_t step;
+};
+
+/// W registers of dimensions for H ≤ 4 heads, over a block of rows: sums stay in registers. 12 of them, beside W of
+/// values and one weight, are all that AVX2 has; fewer than 8 would not hide the latency of fma. `some_zero` rows are
+/// skipped head by head. The sums are at out + h · head_dim, the weights at p + h · stride, both already moved to this
+/// strip and block.
+template <int H, int W, int lines, bool some_zero>
+inline void sum_strip(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
+                      float* out, Hints hints) {
+  __m256 sum[H][W];
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) KVCERT_UNROLL for (int w = 0; w < W; ++w)
+      sum[h][w] = _mm256_loadu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8);
+  for (const float* end = p + rows; p != end; ++p) {
+    KVCERT_UNROLL for (std::size_t i = 0; i < lines; ++i) prefetch(hints.at + i * line_bytes);
+    hints.at += hints.step;
+    __m256 value[W];
+    KVCERT_UNROLL for (int w = 0; w < W; ++w) value[w] = _mm256_loadu_ps(v + w * 8);
+    v += head_dim;
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+      const float* weight = p + static_cast<std::size_t>(h) * stride;
+      if (some_zero && *weight == 0) continue;
+      const __m256 all = _mm256_broadcast_ss(weight);
+      KVCERT_UNROLL for (int w = 0; w < W; ++w) sum[h][w] = _mm256_fmadd_ps(all, value[w], sum[h][w]);
+    }
+  }
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) KVCERT_UNROLL for (int w = 0; w < W; ++w)
+      _mm256_storeu_ps(out + static_cast<std::size_t>(h) * head_dim + w * 8, sum[h][w]);
+}
+
+/// The last 1 … 7 dimensions of a row; lanes past its end are neither read nor written.
+template <int H>
+inline void sum_rest(const float* p, std::size_t stride, const float* v, std::size_t rows, std::size_t head_dim,
+                     float* out, std::size_t count) {
+  const __m256i mask = first_lanes(count);
+  for (std::size_t h = 0; h < H; ++h) {
+    __m256 sum = _mm256_maskload_ps(out + h * head_dim, mask);
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (p[h * stride + r] == 0) continue;
+      sum = _mm256_fmadd_ps(_mm256_set1_ps(p[h * stride + r]), _mm256_maskload_ps(v + r * head_dim, mask), sum);
+    }
+    _mm256_maskstore_ps(out + h * head_dim, mask, sum);
+  }
+}
+
+inline bool any_zero(const float* p, std::size_t heads, std::size_t stride, std::size_t rows) {
+  const __m256 zero = _mm256_setzero_ps();
+  __m256 found = zero;
+  for (std::size_t h = 0; h < heads; ++h) {
+    std::size_t r = 0;
+    for (; r + width <= rows; r += width)
+      found = _mm256_or_ps(found, _mm256_cmp_ps(_mm256_loadu_ps(p + h * stride + r), zero, _CMP_EQ_OQ));
+    if (r == rows) continue;
+    const __m256i mask = first_lanes(rows - r);
+    const __m256 is_zero = _mm256_cmp_ps(_mm256_maskload_ps(p + h * stride + r, mask), zero, _CMP_EQ_OQ);
+    found = _mm256_or_ps(found, _mm256_and_ps(is_zero, _mm256_castsi256_ps(mask)));
+  }
+  return _mm256_movemask_ps(found) != 0;
+}
+
+/// A block of rows and where its V, weights and sums are; `ahead` is where its hints begin, 0 for none.
+struct Block {
+  const float* p;
+  std::size_t stride;
+  const float* v;
+  std::size_t rows;
+  std::size_t head_dim;
+  float* out;
+  std::uintptr_t ahead;
+};
+
+/// The strip of W registers at dimension d. With every row it asks for as many lines as begin in it, so that all strips
+/// together ask for each line of `rows` rows once, in the memory's order.
+template <int H, int W>
+inline void sum_strip_of(const Block& b, std::size_t d, bool some_zero) {
+  const std::size_t before = (d + line - 1) / line, lines = (d + W * width + line - 1) / line - before;
+  const Hints hints{b.ahead + b.rows * before * line_bytes, lines * line_bytes};
+  const auto run = [&]<int count>() {
+    if (some_zero)
+      sum_strip<H, W, count, true>(b.p, b.stride, b.v + d, b.rows, b.head_dim, b.out + d, hints);
+    else
+      sum_strip<H, W, count, false>(b.p, b.stride, b.v + d, b.rows, b.head_dim, b.out + d, hints);
+  };
+  constexpr int most = (W + 1) / 2;
+  if (b.ahead == 0)
+    run.template operator()<0>();
+  else if (lines == most)
+    run.template operator()<most>();
+  else
+    run.template operator()<most - 1>();
+}
+
+template <int H>
+inline void sum_block(const Block& b) {
+  constexpr int wide = H == 4 ? 3 : H == 3 ? 3 : H == 2 ? 4 : 8;
+  const bool some_zero = any_zero(b.p, H, b.stride, b.rows);
+  std::size_t d = 0;
+  // Rather 2 + 2 registers than 3 + 1: sums of 4 heads × 1 register wait for each other.
+  for (std::size_t left = b.head_dim / width; left != 0; left = (b.head_dim - d) / width) {
+    if (left >= wide && !(wide == 3 && left == 4)) {
+      sum_strip_of<H, wide>(b, d, some_zero);
+      d += wide * width;
+    } else if (left >= 2) {
+      sum_strip_of<H, 2>(b, d, some_zero);
+      d += 2 * width;
+    } else {
+      sum_strip_of<H, 1>(b, d, some_zero);
+      d += width;
+    }
+  }
+  if (d < b.head_dim) sum_rest<H>(b.p, b.stride, b.v + d, b.rows, b.head_dim, b.out + d, b.head_dim - d);
+}
+
+/// Rows of V that stay in the first-level cache while dimensions and heads are walked.
+inline std::size_t block_rows(std::size_t head_dim) { return head_dim >= 512 ? 8 : 4096 / head_dim / 8 * 8; }
+
+inline void sum_all(const float* p, std::size_t heads, std::size_t stride, const float* v, std::size_t rows,
+                  std::size_t head_dim, float* out) {
+  prefetch_start(v, rows * head_dim, values_ahead);
+  const std::size_t in_block = smaller(rows, block_rows(head_dim));
+  for (std::size_t r = 0; r < rows; r += in_block) {
+    const std::size_t count = smaller(rows - r, in_block);
+    for (std::size_t h = 0; h < heads; h += 4) {
+      const float* values = v + r * head_dim;
+      const Block block{p + h * stride + r, stride, values, count, head_dim, out + h * head_dim,
+                        h == 0 ? reinterpret_cast<std::uintptr_t>(values) + values_ahead : 0};
+      switch (heads - h) {
+        case 1: sum_block<1>(block); break;
+        case 2: sum_block<2>(block); break;
+        case 3: sum_block<3>(block); break;
+        default: sum_block<4>(block); break;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvcert::optimized::kernels

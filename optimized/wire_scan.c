@@ -1,0 +1,445 @@
+#include "optimized/wire_scan.h"
+
+/* Where the reader stands, and the first fault. */
+typedef struct Cursor {
+  uint64_t at; /* at most the buffer's size */
+  uint64_t code;
+  uint64_t expected;
+  uint64_t found;
+  uint64_t offset;
+} Cursor;
+
+/*@ predicate standing{L}(uint8_t *b, integer size, Cursor *c) =
+      \valid(c) && c->at <= size && \valid_read(b + (0 .. size - 1));
+    predicate an_integer(integer n) = n == 1 || n == 2 || n == 4 || n == 8;
+    predicate an_element(integer n) = n == 2 || n == 4;
+
+    lemma product_monotone: \forall integer a, b, c; 0 <= c && a <= b ==> a * c <= b * c;
+    lemma product_of_u32: \forall integer a, b; 0 <= a <= 0xFFFFFFFF && 0 <= b <= 0xFFFFFFFF ==>
+      0 <= a * b <= 0xFFFFFFFE00000001;
+*/
+
+/*@ requires \valid(c);
+    assigns c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 && c->offset == offset && c->code == code;
+    ensures c->expected == expected && c->found == found;
+*/
+static int refuse(Cursor *c, uint64_t code, uint64_t expected, uint64_t found, uint64_t offset) {
+  c->code = code;
+  c->expected = expected;
+  c->found = found;
+  c->offset = offset;
+  return 0;
+}
+
+/* Do the next n bytes lie in the buffer? Then at moves past them. */
+/*@ requires \valid(c) && c->at <= size;
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures \result == 1 <==> n <= size - \old(c->at);
+    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= size;
+    ensures \result == 0 ==> c->at == \old(c->at) && c->offset <= size;
+*/
+static int take(uint64_t size, Cursor *c, uint64_t n) {
+  const uint64_t remaining = size - c->at;
+  if (n > remaining) return refuse(c, KVCERT_WIRE_TRUNCATED, n, remaining, c->at);
+  c->at += n;
+  return 1;
+}
+
+/* A little-endian integer of n bytes that lie in the buffer. */
+/*@ requires an_integer(n) && \valid_read(bytes + (offset .. offset + n - 1)) && offset + n <= 0xFFFFFFFFFFFFFFFF;
+    assigns \nothing;
+    ensures n == 1 ==> \result == bytes[offset];
+    ensures n == 2 ==> \result == bytes[offset] + 0x100 * bytes[offset + 1];
+    ensures n == 4 ==> \result == le4(bytes, offset);
+    ensures n == 8 ==> \result == le4(bytes, offset) + 0x100000000 * le4(bytes, offset + 4);
+    ensures n <= 4 ==> \result <= 0xFFFFFFFF;
+*/
+static uint64_t load(const uint8_t *bytes, uint64_t offset, uint64_t n) {
+  uint64_t value = bytes[offset];
+  if (n == 1) return value;
+  value += (uint64_t)0x100 * bytes[offset + 1];
+  if (n == 2) return value;
+  value += (uint64_t)0x10000 * bytes[offset + 2];
+  value += (uint64_t)0x1000000 * bytes[offset + 3];
+  if (n == 4) return value;
+  value += (uint64_t)0x100000000 * bytes[offset + 4];
+  value += (uint64_t)0x10000000000 * bytes[offset + 5];
+  value += (uint64_t)0x1000000000000 * bytes[offset + 6];
+  value += (uint64_t)0x100000000000000 * bytes[offset + 7];
+  return value;
+}
+
+/*@ requires n <= 0x2000000000000000 && an_element(element);
+    assigns \nothing;
+    ensures \result == array_size(n, element);
+*/
+static uint64_t array_bytes(uint64_t n, uint64_t element) { return element == 2 ? 2 * n : 4 * n; }
+
+/* The next n-byte integer, any value. */
+/*@ requires standing(bytes, size, c) && an_integer(n) && \valid(value) && \separated(c, value);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *value;
+    ensures \result == 0 || \result == 1;
+    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= size;
+    ensures \result == 1 && n <= 4 ==> *value <= 0xFFFFFFFF;
+    ensures \result == 1 && n == 4 ==> *value == le4(bytes, \old(c->at));
+    ensures \result == 0 ==> c->at == \old(c->at) && c->offset <= size;
+*/
+static int field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t *value) {
+  const uint64_t offset = c->at;
+  if (!take(size, c, n)) return 0;
+  *value = load(bytes, offset, n);
+  return 1;
+}
+
+/* The next n-byte integer, which must be `accepted`. */
+/*@ requires standing(bytes, size, c) && an_integer(n);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> c->at == \old(c->at) + n && (n <= 4 ==> accepted <= 0xFFFFFFFF);
+    ensures \result == 1 && n == 4 ==> accepted == le4(bytes, \old(c->at));
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int exact_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t accepted, uint64_t code) {
+  const uint64_t offset = c->at;
+  uint64_t value = 0;
+  if (!field(bytes, size, c, n, &value)) return 0;
+  if (value != accepted) return refuse(c, code, accepted, value, offset);
+  return 1;
+}
+
+/* The next n-byte integer, at most `largest`. */
+/*@ requires standing(bytes, size, c) && an_integer(n) && \valid(value) && \separated(c, value);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *value;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> c->at == \old(c->at) + n && *value <= largest;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code, uint64_t *value) {
+  const uint64_t offset = c->at;
+  if (!field(bytes, size, c, n, value)) return 0;
+  if (*value > largest) return refuse(c, code, largest, *value, offset);
+  return 1;
+}
+
+/*@ requires \valid_read(bytes + (0 .. size - 1));
+    assigns \nothing;
+    ensures \result == 1 ==> size >= 4;
+*/
+static int has_magic(const uint8_t *bytes, uint64_t size) {
+  if (size < 4) return 0;
+  return bytes[0] == 0x43 && bytes[1] == 0x4D && bytes[2] == 0x46 && bytes[3] == 0x53;
+}
+
+/* The header behind the magic: flag and position. */
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(flag) && \valid(position);
+    requires \separated(c, layer) && \separated(c, flag) && \separated(c, position) && \separated(flag, position);
+    requires \separated(layer, flag) && \separated(layer, position);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *flag, *position;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> *flag <= 1 && *position <= 0x7FFFFFFFFFFFFFFF && c->at == \old(c->at) + 32;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag, uint64_t *position) {
+  if (!take(size, c, 4)) return 0; /* the magic, seen already */
+  if (!exact_field(bytes, size, c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
+  if (!exact_field(bytes, size, c, 8, layer->identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->layer, KVCERT_WIRE_LAYER_MISMATCH)) return 0;
+  const uint64_t kind_offset = c->at;
+  uint64_t kind = 0;
+  if (!bounded_field(bytes, size, c, 1, KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND, &kind)) return 0;
+  if (kind != layer->kind) return refuse(c, KVCERT_WIRE_KIND_MISMATCH, layer->kind, kind, kind_offset);
+  if (!bounded_field(bytes, size, c, 1, 1, KVCERT_WIRE_BAD_FLAG, flag)) return 0;
+  if (!exact_field(bytes, size, c, 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO)) return 0;
+  return bounded_field(bytes, size, c, 8, 0x7FFFFFFFFFFFFFFF, KVCERT_WIRE_POSITION_OUT_OF_RANGE, position);
+}
+
+/* One head's two arrays of `whole` elements or none. */
+/*@ requires standing(bytes, size, c) && an_element(element);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> head_at(bytes, size, element, whole, \old(c->at));
+    ensures \result == 1 ==> c->at == head_end(bytes, element, \old(c->at));
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t whole, uint64_t element) {
+  const uint64_t offset = c->at;
+  uint64_t k_len = 0;
+  if (!field(bytes, size, c, 4, &k_len)) return 0;
+  if (k_len != 0 && k_len != whole) return refuse(c, KVCERT_WIRE_INCONSISTENT_LENGTH, whole, k_len, offset);
+  if (!take(size, c, array_bytes(k_len, element))) return 0;
+  if (!exact_field(bytes, size, c, 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  return take(size, c, array_bytes(k_len, element));
+}
+
+/* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all in a
+ * full layer, none in a linear one, which takes the unversioned body. */
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && rows <= 0xFFFFFFFF && an_element(record->element_bytes);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->linear_len, record->linear_offset, record->importance_offset, record->heads_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
+    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows && record->heads_offset <= size;
+    ensures \result == 1 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, rows * layer->head_dim, record->heads_offset, layer->num_kv_heads);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows, KvcertWireRecord *record) {
+  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  /* Both are below 2^32 from here on, as rows is; no product below wraps. */
+  uint64_t linear_len = 0;
+  if (!field(bytes, size, c, 4, &linear_len)) return 0;
+  record->linear_len = linear_len;
+  if (!exact_field(bytes, size, c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  record->linear_offset = c->at;
+  if (!take(size, c, linear_len * 4)) return 0;
+  record->importance_offset = c->at;
+  if (!take(size, c, rows * 4)) return 0;
+  record->heads_offset = c->at;
+  const uint64_t heads = layer->num_kv_heads;
+  const uint64_t element = record->element_bytes;
+  /*@ assert product: 0 <= rows * layer->head_dim <= 0xFFFFFFFE00000001; */
+  const uint64_t whole = rows * layer->head_dim;
+  /* Every head takes 8 bytes or more, so a buffer that is too short ends this loop early. */
+  /*@ loop invariant 0 <= head <= heads;
+      loop invariant c->at <= size;
+      loop invariant heads_at(bytes, size, element, whole, c->at, heads - head) ==>
+        heads_at(bytes, size, element, whole, record->heads_offset, heads);
+      loop assigns head, c->at, c->code, c->expected, c->found, c->offset;
+      loop variant heads - head;
+  */
+  for (uint64_t head = 0; head < heads; ++head)
+    if (!scan_head(bytes, size, c, whole, element)) return 0;
+  return 1;
+}
+
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset, record->linear_len, record->linear_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> c->at == record->linear_offset + 4 * record->linear_len;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  uint64_t linear_len = 0;
+  if (!field(bytes, size, c, 4, &linear_len)) return 0;
+  record->linear_len = linear_len;
+  record->linear_offset = c->at;
+  return take(size, c, linear_len * 4);
+}
+
+/* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others zero
+ * bits. */
+/*@ requires standing(bytes, size, c) && an_element(element) && written <= row;
+    requires heads * row <= 0x2000000000000000;
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> c->at == \old(c->at) + array_size(heads * row, element);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written, uint64_t element) {
+  const uint64_t begin = c->at;
+  const uint64_t ring = heads * row;
+  if (!take(size, c, array_bytes(ring, element))) return 0;
+  /*@ loop invariant 0 <= head <= heads;
+      loop assigns head;
+      loop variant heads - head;
+  */
+  for (uint64_t head = 0; head < heads; ++head) {
+    /*@ assert next_row: (head + 1) * row <= heads * row; */
+    /*@ assert row_inside: 0 <= head * row && head * row + row <= ring; */
+    const uint64_t first = head * row;
+    /*@ loop invariant written <= i <= row;
+        loop assigns i;
+        loop variant row - i;
+    */
+    for (uint64_t i = written; i < row; ++i) {
+      /*@ assert element_inside: begin + array_size(first + i, element) + element <= size; */
+      const uint64_t offset = begin + array_bytes(first + i, element);
+      const uint64_t found = load(bytes, offset, element);
+      if (found != 0) return refuse(c, KVCERT_WIRE_RING_SLOT_NOT_ZERO, 0, found, offset);
+    }
+  }
+  return 1;
+}
+
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && an_element(record->element_bytes);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    requires known_layer(layer) && layer->kind == 2;
+    assigns c->at, c->code, c->expected, c->found, c->offset, record->ring_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  const uint64_t window = layer->window;
+  const uint64_t length = record->seq_len < window ? record->seq_len : window;
+  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, window, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, length, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
+  record->ring_offset = c->at;
+  /*@ assert no_more_than_a_row: 0 <= length * layer->head_dim <= window * layer->head_dim; */
+  const uint64_t row = window * layer->head_dim;
+  const uint64_t written = length * layer->head_dim;
+  if (!scan_ring(bytes, size, c, layer->num_kv_heads, row, written, record->element_bytes)) return 0;
+  return scan_ring(bytes, size, c, layer->num_kv_heads, row, written, record->element_bytes);
+}
+
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && known_layer(layer);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
+    ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  uint64_t flag = 0;
+  uint64_t position = 0;
+  if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
+  record->element_bytes = flag == 1 ? 2 : 4;
+  record->seq_len = position;
+  if (layer->kind == KVCERT_WIRE_LINEAR) return scan_linear_body(bytes, size, c, layer, record);
+  if (layer->kind == KVCERT_WIRE_BOUNDED) return scan_bounded_body(bytes, size, c, layer, record);
+  if (!exact_field(bytes, size, c, 4, flag, KVCERT_WIRE_BAD_FLAG)) return 0;
+  if (!exact_field(bytes, size, c, 4, position, KVCERT_WIRE_POSITION_MISMATCH)) return 0;
+  return scan_full_body(bytes, size, c, layer, position, record);
+}
+
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && known_layer(layer);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
+    ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  if (!layer->unversioned_allowed || layer->kind == KVCERT_WIRE_BOUNDED)
+    return refuse(c, KVCERT_WIRE_UNVERSIONED_REFUSED, 0, 0, 0);
+  uint64_t flag = 0;
+  uint64_t seq_len = 0;
+  if (!bounded_field(bytes, size, c, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag)) return 0;
+  record->element_bytes = flag == 1 ? 2 : 4;
+  if (!field(bytes, size, c, 4, &seq_len)) return 0;
+  record->seq_len = seq_len;
+  return scan_full_body(bytes, size, c, layer, layer->kind == KVCERT_WIRE_LINEAR ? 0 : seq_len, record);
+}
+
+/*@ requires standing(bytes, size, c) && c->at == 0 && \valid_read(layer) && \valid(record) && known_layer(layer);
+    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    ensures \result == 0 || \result == 1;
+    ensures whole: \result == 1 ==> c->at == size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
+    ensures heads: \result == 1 && layer->kind == 0 ==>
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+  if (has_magic(bytes, size)) {
+    if (!scan_versioned(bytes, size, c, layer, record)) return 0;
+  } else {
+    if (!scan_unversioned(bytes, size, c, layer, record)) return 0;
+  }
+  if (c->at != size) return refuse(c, KVCERT_WIRE_TRAILING_BYTES, c->at, size, c->at);
+  return 1;
+}
+
+int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, KvcertWireRecord *record,
+                     KvcertWireFault *fault) {
+  record->element_bytes = 0;
+  record->seq_len = 0;
+  record->linear_len = 0;
+  record->linear_offset = 0;
+  record->importance_offset = 0;
+  record->heads_offset = 0;
+  record->ring_offset = 0;
+  Cursor cursor;
+  cursor.at = 0;
+  if (scan_buffer(bytes, size, &cursor, layer, record)) return 1;
+  const uint64_t code = cursor.code;
+  const uint64_t expected = cursor.expected;
+  const uint64_t found = cursor.found;
+  const uint64_t offset = cursor.offset;
+  fault->code = code;
+  fault->expected = expected;
+  fault->found = found;
+  fault->offset = offset;
+  return 0;
+}
+
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, const KvcertWireRecord *record,
+                       KvcertWireHead *heads) {
+  (void)size; /* the proof needs it */
+  const uint64_t n = layer->num_kv_heads;
+  const uint64_t element = record->element_bytes;
+  uint64_t offset = record->heads_offset;
+  /*@ ghost uint64_t whole = record->seq_len * layer->head_dim; */
+  /*@ loop invariant 0 <= i <= n && offset <= size;
+      loop invariant heads_at(bytes, size, element, whole, offset, n - i);
+      loop invariant \forall integer j; 0 <= j < i ==>
+        heads[j].keys_offset + array_size(heads[j].length, element) <= size &&
+        heads[j].values_offset + array_size(heads[j].length, element) <= size &&
+        (heads[j].length == 0 || heads[j].length == whole);
+      loop assigns i, offset, heads[0 .. n - 1];
+      loop variant n - i;
+  */
+  for (uint64_t i = 0; i < n; ++i) {
+    /*@ assert here: head_at(bytes, size, element, whole, offset); */
+    /*@ assert behind: heads_at(bytes, size, element, whole, head_end(bytes, element, offset), n - i - 1); */
+    const uint64_t length = load(bytes, offset, 4);
+    const uint64_t array = array_bytes(length, element);
+    heads[i].length = length;
+    heads[i].keys_offset = offset + 4;
+    heads[i].values_offset = offset + 4 + array + 4;
+    offset = offset + 4 + array + 4 + array;
+  }
+}

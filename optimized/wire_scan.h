@@ -1,0 +1,146 @@
+/* The decoder's judgement of a buffer: is it a record of this layer, and where do its parts lie.
+ *
+ * Plain C, so that Frama-C can prove of the very lines that ship: no byte outside the buffer is read, no arithmetic wraps,
+ * and the offsets that come out lie in the buffer (proofs/scan). No allocation, no container, no floating point.
+ * docs/wire.md is the specification. */
+#ifndef KVCERT_OPTIMIZED_WIRE_SCAN_H
+#define KVCERT_OPTIMIZED_WIRE_SCAN_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { KVCERT_WIRE_FULL = 0, KVCERT_WIRE_LINEAR = 1, KVCERT_WIRE_BOUNDED = 2 };
+
+/* In the order of kvcert::ErrorCode, from `truncated` on. */
+enum {
+  KVCERT_WIRE_TRUNCATED,
+  KVCERT_WIRE_BAD_VERSION,
+  KVCERT_WIRE_IDENTITY_MISMATCH,
+  KVCERT_WIRE_LAYER_MISMATCH,
+  KVCERT_WIRE_UNKNOWN_KIND,
+  KVCERT_WIRE_KIND_MISMATCH,
+  KVCERT_WIRE_BAD_FLAG,
+  KVCERT_WIRE_RESERVED_NOT_ZERO,
+  KVCERT_WIRE_POSITION_OUT_OF_RANGE,
+  KVCERT_WIRE_POSITION_MISMATCH,
+  KVCERT_WIRE_GEOMETRY_MISMATCH,
+  KVCERT_WIRE_INCONSISTENT_LENGTH,
+  KVCERT_WIRE_RING_CURSOR_MISMATCH,
+  KVCERT_WIRE_RING_SLOT_NOT_ZERO,
+  KVCERT_WIRE_TRAILING_BYTES,
+  KVCERT_WIRE_UNVERSIONED_REFUSED
+};
+
+/* What the layer accepts. */
+typedef struct KvcertWireLayer {
+  uint64_t identity;
+  uint32_t layer;
+  uint8_t kind;                /* one of the three */
+  uint8_t unversioned_allowed; /* 0 or 1 */
+  uint64_t num_kv_heads;       /* at least 1 */
+  uint64_t head_dim;           /* at least 1 */
+  uint64_t window;             /* kind bounded: the ring's, at least 1, in memory; else 0 */
+} KvcertWireLayer;
+
+/* An accepted record: lengths in elements, offsets in bytes from the start of the buffer. Parts that its kind does not have
+ * are 0. */
+typedef struct KvcertWireRecord {
+  uint64_t element_bytes; /* of keys, values and ring: 2 for binary16, 4 for binary32 */
+  uint64_t seq_len;
+  uint64_t linear_len;
+  uint64_t linear_offset;     /* f32 × linear_len */
+  uint64_t importance_offset; /* f32 × seq_len */
+  uint64_t heads_offset;      /* per head: u32 k_len, keys, u32 v_len, values */
+  uint64_t ring_offset;       /* all of ring_k, then all of ring_v */
+} KvcertWireRecord;
+
+/* The first fault, as an Error carries it. */
+typedef struct KvcertWireFault {
+  uint64_t code;
+  uint64_t expected;
+  uint64_t found;
+  uint64_t offset;
+} KvcertWireFault;
+
+/* One head of an accepted record. length is 0 or seq_len × head_dim. */
+typedef struct KvcertWireHead {
+  uint64_t length;
+  uint64_t keys_offset;
+  uint64_t values_offset;
+} KvcertWireHead;
+
+/*@ logic integer le4{L}(uint8_t *b, integer at) =
+      b[at] + 0x100 * b[at + 1] + 0x10000 * b[at + 2] + 0x1000000 * b[at + 3];
+
+    // Bytes of n elements of 2 or 4 bytes.
+    logic integer array_size(integer n, integer element) = element == 2 ? 2 * n : 4 * n;
+
+    // Where the head that begins at `at` ends.
+    logic integer head_end{L}(uint8_t *b, integer element, integer at) = at + 8 + 2 * array_size(le4(b, at), element);
+
+    // A head of `whole` elements or none begins at `at` and lies in the buffer.
+    predicate head_at{L}(uint8_t *b, integer size, integer element, integer whole, integer at) =
+      0 <= at && at + 4 <= size && (le4(b, at) == 0 || le4(b, at) == whole) && head_end(b, element, at) <= size &&
+      le4(b, at + 4 + array_size(le4(b, at), element)) == le4(b, at);
+
+    // n heads, one behind the other, from `at` to the very end of the buffer.
+    predicate heads_at{L}(uint8_t *b, integer size, integer element, integer whole, integer at, integer n) =
+      n <= 0 ? at == size
+             : head_at(b, size, element, whole, at) &&
+               heads_at(b, size, element, whole, head_end(b, element, at), n - 1);
+
+    predicate known_layer{L}(KvcertWireLayer *l) =
+      l->kind <= 2 &&
+      (l->kind == 2 ==> 1 <= l->window && l->window * l->head_dim <= 0x2000000000000000 &&
+                        l->num_kv_heads * (l->window * l->head_dim) <= 0x2000000000000000);
+*/
+
+/* Reads bytes[0, size) and nothing else. 1: the buffer is a record of this layer, *record describes it. 0: *fault is the
+ * first fault in byte order. bytes may be null where size is 0. */
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid_read(layer) && \valid(record) && \valid(fault);
+    requires \separated(record, fault) && \separated(layer, record) && \separated(layer, fault);
+    requires known_layer(layer);
+    assigns *record, *fault;
+    ensures result: \result == 0 || \result == 1;
+    ensures fault_inside: \result == 0 ==> fault->offset <= size;
+    ensures element: \result == 1 ==> record->element_bytes == 2 || record->element_bytes == 4;
+    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer->kind == 0 ==>
+      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
+      record->heads_offset == record->importance_offset + 4 * record->seq_len;
+    ensures heads: \result == 1 && layer->kind == 0 ==> record->heads_offset <= size &&
+      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+               layer->num_kv_heads);
+    ensures ring: \result == 1 && layer->kind == 2 ==> record->ring_offset +
+      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes) == size;
+*/
+int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, KvcertWireRecord *record,
+                     KvcertWireFault *fault);
+
+/* Where the heads of an accepted record of kind full lie: heads[0, num_kv_heads). */
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid_read(layer) && \valid_read(record);
+    requires \valid(heads + (0 .. layer->num_kv_heads - 1));
+    requires \separated(record, heads + (0 .. layer->num_kv_heads - 1));
+    requires \separated(layer, heads + (0 .. layer->num_kv_heads - 1));
+    requires record->element_bytes == 2 || record->element_bytes == 4;
+    requires heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
+                      layer->num_kv_heads);
+    requires record->heads_offset <= size;
+    assigns heads[0 .. layer->num_kv_heads - 1];
+    ensures inside: \forall integer i; 0 <= i < \old(layer->num_kv_heads) ==>
+      heads[i].keys_offset + array_size(heads[i].length, \old(record->element_bytes)) <= size &&
+      heads[i].values_offset + array_size(heads[i].length, \old(record->element_bytes)) <= size;
+    ensures whole_or_dead: \forall integer i; 0 <= i < \old(layer->num_kv_heads) ==>
+      heads[i].length == 0 || heads[i].length == \old(record->seq_len * layer->head_dim);
+*/
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, const KvcertWireRecord *record,
+                       KvcertWireHead *heads);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
