@@ -69,7 +69,7 @@ Buffer<float> read_linear(const std::uint8_t* bytes, const KvcertWireRecord& rec
 Sequence read_rows(std::span<const std::uint8_t> bytes, const KvcertWireRecord& record, const WireLayer& layer) {
   // One entry a head; each of them has 8 bytes or more in the buffer.
   std::vector<KvcertWireHead> heads(layer.num_kv_heads);
-  kvcert_wire_heads(bytes.data(), bytes.size(), &layer, &record, heads.data());
+  kvcert_wire_heads(bytes.data(), bytes.size(), &record, heads.data(), heads.size());
   Buffer<std::uint8_t> alive(heads.size());
   for (std::size_t head = 0; head < heads.size(); ++head) alive.data()[head] = heads[head].length == 0 ? 0 : 1;
   const Geometry geometry{static_cast<std::size_t>(layer.num_kv_heads), static_cast<std::size_t>(layer.head_dim)};

@@ -182,13 +182,14 @@ static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t wh
 /*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && rows <= 0xFFFFFFFF && an_element(record->element_bytes);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
-    assigns record->linear_len, record->linear_offset, record->importance_offset, record->heads_offset;
+    assigns record->linear_len, record->linear_offset, record->importance_offset, record->head_length, record->heads_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
     ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows && record->heads_offset <= size;
     ensures \result == 1 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, rows * layer->head_dim, record->heads_offset, layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures \result == 1 ==> record->head_length == rows * layer->head_dim;
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows, KvcertWireRecord *record) {
@@ -208,6 +209,7 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const 
   const uint64_t element = record->element_bytes;
   /*@ assert product: 0 <= rows * layer->head_dim <= 0xFFFFFFFE00000001; */
   const uint64_t whole = rows * layer->head_dim;
+  record->head_length = whole;
   /* Every head takes 8 bytes or more, so a buffer that is too short ends this loop early. */
   /*@ loop invariant 0 <= head <= heads;
       loop invariant c->at <= size;
@@ -305,7 +307,7 @@ static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, con
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
-    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
@@ -314,8 +316,8 @@ static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, con
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
     ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
@@ -337,7 +339,7 @@ static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const 
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
-    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
@@ -346,8 +348,8 @@ static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const 
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
     ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
@@ -368,7 +370,7 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, cons
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
-    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures whole: \result == 1 ==> c->at == size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
@@ -377,8 +379,8 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, cons
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
     ensures heads: \result == 1 && layer->kind == 0 ==>
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
@@ -400,10 +402,13 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
   record->linear_len = 0;
   record->linear_offset = 0;
   record->importance_offset = 0;
+  record->head_length = 0;
   record->heads_offset = 0;
   record->ring_offset = 0;
   Cursor cursor;
   cursor.at = 0;
+  /*@ assert kept: layer->window == \at(layer->window, Pre) && layer->head_dim == \at(layer->head_dim, Pre) &&
+        layer->num_kv_heads == \at(layer->num_kv_heads, Pre); */
   if (scan_buffer(bytes, size, &cursor, layer, record)) return 1;
   const uint64_t code = cursor.code;
   const uint64_t expected = cursor.expected;
@@ -416,13 +421,29 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
   return 0;
 }
 
-void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, const KvcertWireRecord *record,
-                       KvcertWireHead *heads) {
-  (void)size; /* the proof needs it */
-  const uint64_t n = layer->num_kv_heads;
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(head) && an_element(element);
+    requires head_at(bytes, size, element, whole, offset);
+    assigns head->length, head->keys_offset, head->values_offset;
+    ensures \result == head_end(bytes, element, offset) && \result <= size;
+    ensures head->keys_offset + array_size(head->length, element) <= size;
+    ensures head->values_offset + array_size(head->length, element) <= size;
+    ensures head->length == 0 || head->length == whole;
+*/
+static uint64_t read_head(const uint8_t *bytes, uint64_t size, uint64_t element, uint64_t whole, uint64_t offset,
+                          KvcertWireHead *head) {
+  (void)size, (void)whole; /* the proof needs them */
+  const uint64_t length = load(bytes, offset, 4);
+  const uint64_t array = array_bytes(length, element);
+  head->length = length;
+  head->keys_offset = offset + 4;
+  head->values_offset = offset + 4 + array + 4;
+  return offset + 4 + array + 4 + array;
+}
+
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads, uint64_t n) {
   const uint64_t element = record->element_bytes;
+  const uint64_t whole = record->head_length;
   uint64_t offset = record->heads_offset;
-  /*@ ghost uint64_t whole = record->seq_len * layer->head_dim; */
   /*@ loop invariant 0 <= i <= n && offset <= size;
       loop invariant heads_at(bytes, size, element, whole, offset, n - i);
       loop invariant \forall integer j; 0 <= j < i ==>
@@ -435,11 +456,6 @@ void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLaye
   for (uint64_t i = 0; i < n; ++i) {
     /*@ assert here: head_at(bytes, size, element, whole, offset); */
     /*@ assert behind: heads_at(bytes, size, element, whole, head_end(bytes, element, offset), n - i - 1); */
-    const uint64_t length = load(bytes, offset, 4);
-    const uint64_t array = array_bytes(length, element);
-    heads[i].length = length;
-    heads[i].keys_offset = offset + 4;
-    heads[i].values_offset = offset + 4 + array + 4;
-    offset = offset + 4 + array + 4 + array;
+    offset = read_head(bytes, size, element, whole, offset, &heads[i]);
   }
 }
