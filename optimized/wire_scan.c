@@ -118,7 +118,8 @@ static int exact_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t 
     ensures \result == 1 ==> c->at == \old(c->at) + n && *value <= largest;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code, uint64_t *value) {
+static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code,
+                         uint64_t *value) {
   const uint64_t offset = c->at;
   if (!field(bytes, size, c, n, value)) return 0;
   if (*value > largest) return refuse(c, code, largest, *value, offset);
@@ -144,7 +145,8 @@ static int has_magic(const uint8_t *bytes, uint64_t size) {
     ensures \result == 1 ==> *flag <= 1 && *position <= 0x7FFFFFFFFFFFFFFF && c->at == \old(c->at) + 32;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag, uint64_t *position) {
+static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag,
+                       uint64_t *position) {
   if (!take(size, c, 4)) return 0; /* the magic, seen already */
   if (!exact_field(bytes, size, c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
   if (!exact_field(bytes, size, c, 8, layer->identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
@@ -177,22 +179,25 @@ static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t wh
   return take(size, c, array_bytes(k_len, element));
 }
 
-/* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all in a
- * full layer, none in a linear one, which takes the unversioned body. */
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && rows <= 0xFFFFFFFF && an_element(record->element_bytes);
+/* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all
+ * in a full layer, none in a linear one, which takes the unversioned body. */
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record);
+    requires rows <= 0xFFFFFFFF && an_element(record->element_bytes);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->linear_len, record->linear_offset, record->importance_offset, record->head_length, record->heads_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
-    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows && record->heads_offset <= size;
+    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows;
+    ensures \result == 1 ==> record->heads_offset <= size;
     ensures \result == 1 && c->at == size ==>
       heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
     ensures \result == 1 ==> record->head_length == rows * layer->head_dim;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows, KvcertWireRecord *record) {
+static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows,
+                          KvcertWireRecord *record) {
   if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   /* Both are below 2^32 from here on, as rows is; no product below wraps. */
@@ -231,7 +236,8 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const 
     ensures \result == 1 ==> c->at == record->linear_offset + 4 * record->linear_len;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                            KvcertWireRecord *record) {
   if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   uint64_t linear_len = 0;
@@ -241,8 +247,8 @@ static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, cons
   return take(size, c, linear_len * 4);
 }
 
-/* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others zero
- * bits. */
+/* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others
+ * zero bits. */
 /*@ requires standing(bytes, size, c) && an_element(element) && written <= row;
     requires heads * row <= 0x2000000000000000;
     assigns c->at, c->code, c->expected, c->found, c->offset;
@@ -251,7 +257,8 @@ static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, cons
     ensures \result == 1 ==> c->at == \old(c->at) + array_size(heads * row, element);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written, uint64_t element) {
+static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written,
+                     uint64_t element) {
   const uint64_t begin = c->at;
   const uint64_t ring = heads * row;
   if (!take(size, c, array_bytes(ring, element))) return 0;
@@ -287,7 +294,8 @@ static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t he
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                             KvcertWireRecord *record) {
   const uint64_t window = layer->window;
   const uint64_t length = record->seq_len < window ? record->seq_len : window;
   if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
@@ -322,7 +330,8 @@ static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, con
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                          KvcertWireRecord *record) {
   uint64_t flag = 0;
   uint64_t position = 0;
   if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
@@ -354,7 +363,8 @@ static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const 
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                            KvcertWireRecord *record) {
   if (!layer->unversioned_allowed || layer->kind == KVCERT_WIRE_BOUNDED)
     return refuse(c, KVCERT_WIRE_UNVERSIONED_REFUSED, 0, 0, 0);
   uint64_t flag = 0;
@@ -385,7 +395,8 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, cons
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                       KvcertWireRecord *record) {
   if (has_magic(bytes, size)) {
     if (!scan_versioned(bytes, size, c, layer, record)) return 0;
   } else {
@@ -440,7 +451,8 @@ static uint64_t read_head(const uint8_t *bytes, uint64_t size, uint64_t element,
   return offset + 4 + array + 4 + array;
 }
 
-void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads, uint64_t n) {
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads,
+                       uint64_t n) {
   const uint64_t element = record->element_bytes;
   const uint64_t whole = record->head_length;
   uint64_t offset = record->heads_offset;

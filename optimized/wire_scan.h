@@ -45,8 +45,8 @@ typedef struct KvcertWireLayer {
   uint64_t window;             /* kind bounded: the ring's, at least 1, in memory; else 0 */
 } KvcertWireLayer;
 
-/* An accepted record: lengths in elements, offsets in bytes from the start of the buffer. Parts that its kind does not have
- * are 0. */
+/* An accepted record: lengths in elements, offsets in bytes from the start of the buffer. Parts that its kind does not
+ * have are 0. */
 typedef struct KvcertWireRecord {
   uint64_t element_bytes; /* of keys, values and ring: 2 for binary16, 4 for binary32 */
   uint64_t seq_len;
@@ -134,7 +134,8 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
     ensures whole_or_dead: \forall integer i; 0 <= i < n ==>
       heads[i].length == 0 || heads[i].length == \old(record->head_length);
 */
-void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads, uint64_t n);
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads,
+                       uint64_t n);
 
 #ifdef __cplusplus
 }
