@@ -67,7 +67,7 @@ Sequence read_rows(std::span<const std::uint8_t> bytes, const KvcertWireRecord& 
                    const kernels::Binary16Kernels& kernels) {
   // One entry a head; each of them has 8 bytes or more in the buffer.
   std::vector<KvcertWireHead> heads(layer.num_kv_heads);
-  kvcert_wire_heads(bytes.data(), bytes.size(), &layer, &record, heads.data());
+  kvcert_wire_heads(bytes.data(), bytes.size(), &record, heads.data(), heads.size());
   Buffer<std::uint8_t> alive(heads.size());
   for (std::size_t head = 0; head < heads.size(); ++head) alive.data()[head] = heads[head].length == 0 ? 0 : 1;
   const Geometry geometry{static_cast<std::size_t>(layer.num_kv_heads), static_cast<std::size_t>(layer.head_dim)};

@@ -118,7 +118,8 @@ static int exact_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t 
     ensures \result == 1 ==> c->at == \old(c->at) + n && *value <= largest;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code, uint64_t *value) {
+static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code,
+                         uint64_t *value) {
   const uint64_t offset = c->at;
   if (!field(bytes, size, c, n, value)) return 0;
   if (*value > largest) return refuse(c, code, largest, *value, offset);
@@ -144,7 +145,8 @@ static int has_magic(const uint8_t *bytes, uint64_t size) {
     ensures \result == 1 ==> *flag <= 1 && *position <= 0x7FFFFFFFFFFFFFFF && c->at == \old(c->at) + 32;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag, uint64_t *position) {
+static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag,
+                       uint64_t *position) {
   if (!take(size, c, 4)) return 0; /* the magic, seen already */
   if (!exact_field(bytes, size, c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
   if (!exact_field(bytes, size, c, 8, layer->identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
@@ -177,21 +179,25 @@ static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t wh
   return take(size, c, array_bytes(k_len, element));
 }
 
-/* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all in a
- * full layer, none in a linear one, which takes the unversioned body. */
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && rows <= 0xFFFFFFFF && an_element(record->element_bytes);
+/* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all
+ * in a full layer, none in a linear one, which takes the unversioned body. */
+/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record);
+    requires rows <= 0xFFFFFFFF && an_element(record->element_bytes);
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
-    assigns record->linear_len, record->linear_offset, record->importance_offset, record->heads_offset;
+    assigns record->linear_len, record->linear_offset, record->importance_offset, record->head_length, record->heads_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
-    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows && record->heads_offset <= size;
+    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows;
+    ensures \result == 1 ==> record->heads_offset <= size;
     ensures \result == 1 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, rows * layer->head_dim, record->heads_offset, layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures \result == 1 ==> record->head_length == rows * layer->head_dim;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows, KvcertWireRecord *record) {
+static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows,
+                          KvcertWireRecord *record) {
   if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   /* Both are below 2^32 from here on, as rows is; no product below wraps. */
@@ -208,6 +214,7 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const 
   const uint64_t element = record->element_bytes;
   /*@ assert product: 0 <= rows * layer->head_dim <= 0xFFFFFFFE00000001; */
   const uint64_t whole = rows * layer->head_dim;
+  record->head_length = whole;
   /* Every head takes 8 bytes or more, so a buffer that is too short ends this loop early. */
   /*@ loop invariant 0 <= head <= heads;
       loop invariant c->at <= size;
@@ -229,7 +236,8 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const 
     ensures \result == 1 ==> c->at == record->linear_offset + 4 * record->linear_len;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                            KvcertWireRecord *record) {
   if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   uint64_t linear_len = 0;
@@ -239,8 +247,8 @@ static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, cons
   return take(size, c, linear_len * 4);
 }
 
-/* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others zero
- * bits. */
+/* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others
+ * zero bits. */
 /*@ requires standing(bytes, size, c) && an_element(element) && written <= row;
     requires heads * row <= 0x2000000000000000;
     assigns c->at, c->code, c->expected, c->found, c->offset;
@@ -249,7 +257,8 @@ static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, cons
     ensures \result == 1 ==> c->at == \old(c->at) + array_size(heads * row, element);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written, uint64_t element) {
+static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written,
+                     uint64_t element) {
   const uint64_t begin = c->at;
   const uint64_t ring = heads * row;
   if (!take(size, c, array_bytes(ring, element))) return 0;
@@ -285,7 +294,8 @@ static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t he
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                             KvcertWireRecord *record) {
   const uint64_t window = layer->window;
   const uint64_t length = record->seq_len < window ? record->seq_len : window;
   if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
@@ -305,7 +315,7 @@ static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, con
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
-    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
@@ -314,13 +324,14 @@ static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, con
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
     ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                          KvcertWireRecord *record) {
   uint64_t flag = 0;
   uint64_t position = 0;
   if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
@@ -337,7 +348,7 @@ static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const 
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
-    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
@@ -346,13 +357,14 @@ static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const 
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
     ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                            KvcertWireRecord *record) {
   if (!layer->unversioned_allowed || layer->kind == KVCERT_WIRE_BOUNDED)
     return refuse(c, KVCERT_WIRE_UNVERSIONED_REFUSED, 0, 0, 0);
   uint64_t flag = 0;
@@ -368,7 +380,7 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, cons
     requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
-    assigns record->importance_offset, record->heads_offset, record->ring_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures whole: \result == 1 ==> c->at == size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
@@ -377,13 +389,14 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, cons
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
     ensures heads: \result == 1 && layer->kind == 0 ==>
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, KvcertWireRecord *record) {
+static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+                       KvcertWireRecord *record) {
   if (has_magic(bytes, size)) {
     if (!scan_versioned(bytes, size, c, layer, record)) return 0;
   } else {
@@ -400,10 +413,13 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
   record->linear_len = 0;
   record->linear_offset = 0;
   record->importance_offset = 0;
+  record->head_length = 0;
   record->heads_offset = 0;
   record->ring_offset = 0;
   Cursor cursor;
   cursor.at = 0;
+  /*@ assert kept: layer->window == \at(layer->window, Pre) && layer->head_dim == \at(layer->head_dim, Pre) &&
+        layer->num_kv_heads == \at(layer->num_kv_heads, Pre); */
   if (scan_buffer(bytes, size, &cursor, layer, record)) return 1;
   const uint64_t code = cursor.code;
   const uint64_t expected = cursor.expected;
@@ -416,13 +432,30 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
   return 0;
 }
 
-void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, const KvcertWireRecord *record,
-                       KvcertWireHead *heads) {
-  (void)size; /* the proof needs it */
-  const uint64_t n = layer->num_kv_heads;
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(head) && an_element(element);
+    requires head_at(bytes, size, element, whole, offset);
+    assigns head->length, head->keys_offset, head->values_offset;
+    ensures \result == head_end(bytes, element, offset) && \result <= size;
+    ensures head->keys_offset + array_size(head->length, element) <= size;
+    ensures head->values_offset + array_size(head->length, element) <= size;
+    ensures head->length == 0 || head->length == whole;
+*/
+static uint64_t read_head(const uint8_t *bytes, uint64_t size, uint64_t element, uint64_t whole, uint64_t offset,
+                          KvcertWireHead *head) {
+  (void)size, (void)whole; /* the proof needs them */
+  const uint64_t length = load(bytes, offset, 4);
+  const uint64_t array = array_bytes(length, element);
+  head->length = length;
+  head->keys_offset = offset + 4;
+  head->values_offset = offset + 4 + array + 4;
+  return offset + 4 + array + 4 + array;
+}
+
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads,
+                       uint64_t n) {
   const uint64_t element = record->element_bytes;
+  const uint64_t whole = record->head_length;
   uint64_t offset = record->heads_offset;
-  /*@ ghost uint64_t whole = record->seq_len * layer->head_dim; */
   /*@ loop invariant 0 <= i <= n && offset <= size;
       loop invariant heads_at(bytes, size, element, whole, offset, n - i);
       loop invariant \forall integer j; 0 <= j < i ==>
@@ -435,11 +468,6 @@ void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLaye
   for (uint64_t i = 0; i < n; ++i) {
     /*@ assert here: head_at(bytes, size, element, whole, offset); */
     /*@ assert behind: heads_at(bytes, size, element, whole, head_end(bytes, element, offset), n - i - 1); */
-    const uint64_t length = load(bytes, offset, 4);
-    const uint64_t array = array_bytes(length, element);
-    heads[i].length = length;
-    heads[i].keys_offset = offset + 4;
-    heads[i].values_offset = offset + 4 + array + 4;
-    offset = offset + 4 + array + 4 + array;
+    offset = read_head(bytes, size, element, whole, offset, &heads[i]);
   }
 }

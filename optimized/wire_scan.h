@@ -45,14 +45,15 @@ typedef struct KvcertWireLayer {
   uint64_t window;             /* kind bounded: the ring's, at least 1, in memory; else 0 */
 } KvcertWireLayer;
 
-/* An accepted record: lengths in elements, offsets in bytes from the start of the buffer. Parts that its kind does not have
- * are 0. */
+/* An accepted record: lengths in elements, offsets in bytes from the start of the buffer. Parts that its kind does not
+ * have are 0. */
 typedef struct KvcertWireRecord {
   uint64_t element_bytes; /* of keys, values and ring: 2 for binary16, 4 for binary32 */
   uint64_t seq_len;
   uint64_t linear_len;
   uint64_t linear_offset;     /* f32 × linear_len */
   uint64_t importance_offset; /* f32 × seq_len */
+  uint64_t head_length;       /* of a live head: seq_len × head_dim */
   uint64_t heads_offset;      /* per head: u32 k_len, keys, u32 v_len, values */
   uint64_t ring_offset;       /* all of ring_k, then all of ring_v */
 } KvcertWireRecord;
@@ -112,32 +113,29 @@ typedef struct KvcertWireHead {
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len;
     ensures heads: \result == 1 && layer->kind == 0 ==> record->heads_offset <= size &&
-      heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-               layer->num_kv_heads);
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
+    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
     ensures ring: \result == 1 && layer->kind == 2 ==> record->ring_offset +
       2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes) == size;
 */
 int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, KvcertWireRecord *record,
                      KvcertWireFault *fault);
 
-/* Where the heads of an accepted record of kind full lie: heads[0, num_kv_heads). */
-/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid_read(layer) && \valid_read(record);
-    requires \valid(heads + (0 .. layer->num_kv_heads - 1));
-    requires \separated(record, heads + (0 .. layer->num_kv_heads - 1));
-    requires \separated(layer, heads + (0 .. layer->num_kv_heads - 1));
+/* Where the n heads of an accepted record of kind full lie. */
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid_read(record) && \valid(heads + (0 .. n - 1));
+    requires \separated(record, heads + (0 .. n - 1));
     requires record->element_bytes == 2 || record->element_bytes == 4;
-    requires heads_at(bytes, size, record->element_bytes, record->seq_len * layer->head_dim, record->heads_offset,
-                      layer->num_kv_heads);
+    requires heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, n);
     requires record->heads_offset <= size;
-    assigns heads[0 .. layer->num_kv_heads - 1];
-    ensures inside: \forall integer i; 0 <= i < \old(layer->num_kv_heads) ==>
+    assigns heads[0 .. n - 1];
+    ensures inside: \forall integer i; 0 <= i < n ==>
       heads[i].keys_offset + array_size(heads[i].length, \old(record->element_bytes)) <= size &&
       heads[i].values_offset + array_size(heads[i].length, \old(record->element_bytes)) <= size;
-    ensures whole_or_dead: \forall integer i; 0 <= i < \old(layer->num_kv_heads) ==>
-      heads[i].length == 0 || heads[i].length == \old(record->seq_len * layer->head_dim);
+    ensures whole_or_dead: \forall integer i; 0 <= i < n ==>
+      heads[i].length == 0 || heads[i].length == \old(record->head_length);
 */
-void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, const KvcertWireRecord *record,
-                       KvcertWireHead *heads);
+void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads,
+                       uint64_t n);
 
 #ifdef __cplusplus
 }
