@@ -10,10 +10,10 @@ Definition exp_error : R := 363 / 36028797018963968.     (* 0x1.6bp-47, about 2^
 Lemma abs_split x a : Rabs x <= a -> - a <= x <= a.
 Proof. intros H. pose proof (Rle_abs x). pose proof (Rle_abs (- x)) as N. rewrite Rabs_Ropp in N. lra. Qed.
 
-Theorem exp_taylor r : Rabs r <= 34658 / 100000 -> Rabs (exp_polynomial r * exp (- r) - 1) <= 9 / 1000000000000000.
+Theorem exp_taylor r : Rabs r <= 34658 / 100000 -> Rabs (exp_polynomial r - exp r) <= 65 / 10000000000000000.
 Proof.
   intros H. apply abs_split in H. apply Rabs_le. unfold exp_polynomial.
-  split; interval with (i_bisect r, i_taylor r, i_degree 16, i_prec 120).
+  split; interval with (i_bisect r, i_taylor r, i_degree 14, i_prec 90).
 Qed.
 
 Theorem exp_ln2_parts : Rabs (ln 2 - (ln2_high + ln2_low)) <= / 2 ^ 80.
@@ -56,9 +56,7 @@ Proof.
   assert (Er : exp r = exp y * exp b) by (rewrite <- exp_plus; f_equal; unfold b; ring).
   assert (y0 : 0 < exp y) by apply exp_pos. assert (b0 : 0 < exp b) by apply exp_pos. assert (r0 : 0 < exp r) by apply exp_pos.
   assert (M : 7 / 10 <= exp r) by (apply abs_split in Hr; interval).
-  assert (T' : Rabs (exp_polynomial r - exp r) <= 9 / 1000000000000000 * exp r).
-  { replace (exp_polynomial r - exp r) with ((exp_polynomial r * exp (- r) - 1) * exp r) by (rewrite exp_Ropp; field; lra).
-    rewrite Rabs_mult, (Rabs_right (exp r)) by lra. apply Rmult_le_compat_r; lra. }
+  assert (T' : 65 / 10000000000000000 <= 65 / 10000000000000000 * (10 / 7) * exp r) by lra.
   replace (p - exp y) with ((p - exp_polynomial r) + (exp_polynomial r - exp r) + exp y * (exp b - 1)) by (rewrite Er; ring).
   eapply Rle_trans; [apply Rabs_triang|]. eapply Rle_trans; [apply Rplus_le_compat_r, Rabs_triang|].
   rewrite (Rabs_mult (exp y)), (Rabs_right (exp y)) by lra.

@@ -34,7 +34,7 @@ def horner(body: str, first: str) -> list[str]:
 
 
 def number(text: str) -> float:
-    return float.fromhex(text)
+    return float.fromhex(text) if "0x" in text else float(text)
 
 
 def same(scalar: list[str], avx2: list[str], what: str) -> None:
