@@ -108,25 +108,23 @@ BOOST_AUTO_TEST_CASE(closed_forms_are_what_the_judge_computes) {
 
 BOOST_AUTO_TEST_CASE(an_engine_that_is_right_is_never_wrong) {
   EngineTally tally;
-  for (std::uint64_t seed : {1, 2}) {
-    for (const EngineCase& test : quick_cases(seed)) {
-      const auto verdict = judge_case(test, right_answer(test, {}, 0), {}, tally);
-      BOOST_TEST((verdict.verdict != Judgement::wrong), test.id << ": " << verdict.sentence);
-    }
+  for (const EngineCase& test : quick_cases(2, 2)) {
+    const auto verdict = judge_case(test, right_answer(test, {}, 0), {}, tally);
+    BOOST_TEST((verdict.verdict != Judgement::wrong), test.id << ": " << verdict.sentence);
   }
-  BOOST_TEST(tally.heads.judged() > 1000U);
+  BOOST_TEST(tally.heads.judged() > 500U);
 }
 
 BOOST_AUTO_TEST_CASE(outputs_moved_by_twice_the_bound_are_wrong) {
   std::size_t caught = 0;
-  for (const EngineCase& test : quick_cases(1)) {
+  for (const EngineCase& test : quick_cases(1, 2)) {
     EngineTally tally;
     if (judge_case(test, right_answer(test, {}, 0), {}, tally).verdict != Judgement::within_bound) continue;
     const auto moved = judge_case(test, right_answer(test, {}, 2), {}, tally);
     BOOST_TEST((moved.verdict == Judgement::wrong), test.id);
     ++caught;
   }
-  BOOST_TEST(caught > 150U);
+  BOOST_TEST(caught > 80U);
 }
 
 BOOST_AUTO_TEST_CASE(coarser_storage_is_allowed_what_it_declares_and_no_more) {
