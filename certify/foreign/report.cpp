@@ -82,7 +82,7 @@ std::string CheckResult::hint() const {
     if (n > times) most = text;
     times = std::max(times, n);
   }
-  return most;
+  return 2 * times >= count(Judgement::wrong) ? most : "";  // what fits fewer than half of the cases is no cause
 }
 
 CheckResult& EngineReport::check(const std::string& name) {
