@@ -16,9 +16,10 @@ using namespace kvcert::certify;
 
 namespace {
 
-/// The real values of a step's outputs, and the bound of each; empty where some output has none.
+/// The real values of a step's outputs, and the bound of each; 0 for outputs outside the hypotheses.
 struct Real {
   std::vector<double> exact, bound;
+  bool whole = true;  ///< every output has a bound
 };
 
 Real real_outputs(const LayerModel& layer, const EngineStep& step, std::size_t from, const Declared& declared) {
@@ -34,7 +35,12 @@ Real real_outputs(const LayerModel& layer, const EngineStep& step, std::size_t f
                    .scale = config.scale, .softcap = config.softcap, .sink = std::nullopt};
       if (!config.sinks.empty()) in.sink = config.sinks[head];
       const auto bound = evaluate_bound(in, parameters_for(declared, config.head_dim, position + 1 - first, in.sink.has_value()));
-      if (!bound.not_covered.empty()) return {};
+      if (!bound.not_covered.empty()) {
+        real.whole = false;
+        real.exact.resize(real.exact.size() + config.head_dim, 0.0);
+        real.bound.resize(real.exact.size(), 0.0);
+        continue;
+      }
       real.exact.insert(real.exact.end(), bound.exact.begin(), bound.exact.end());
       real.bound.insert(real.bound.end(), bound.bound.begin(), bound.bound.end());
     }
@@ -42,7 +48,7 @@ Real real_outputs(const LayerModel& layer, const EngineStep& step, std::size_t f
   return real;
 }
 
-/// Answers a case with real values, each moved by so many bounds; steps whose outputs have no bound are unsupported.
+/// Answers a case with real values, each moved by so many bounds.
 EngineAnswer right_answer(const EngineCase& test, const Declared& declared, double moved_by, std::vector<double>* last = nullptr) {
   EngineAnswer answer;
   answer.id = test.id;
@@ -61,14 +67,9 @@ EngineAnswer right_answer(const EngineCase& test, const Declared& declared, doub
     if (step.op == EngineOp::state) got.numbers = layer.state;
     if (step.op != EngineOp::attend && step.op != EngineOp::forward) continue;
     const Real real = real_outputs(layer, step, step.op == EngineOp::forward ? layer.positions() - step.n : step.from, declared);
-    if (real.exact.size() != step.q.size()) {
-      got.numbers.emplace(step.q.size(), 0.0F);  // not finite, or too large to say: whatever comes is not judged
-      if (last != nullptr) last->clear();
-      continue;
-    }
     got.numbers.emplace();
     for (std::size_t i = 0; i < real.exact.size(); ++i) got.numbers->push_back(static_cast<float>(real.exact[i] + moved_by * real.bound[i]));
-    if (last != nullptr) *last = real.exact;
+    if (last != nullptr) *last = real.whole ? real.exact : std::vector<double>{};
   }
   return answer;
 }
@@ -107,25 +108,23 @@ BOOST_AUTO_TEST_CASE(closed_forms_are_what_the_judge_computes) {
 
 BOOST_AUTO_TEST_CASE(an_engine_that_is_right_is_never_wrong) {
   EngineTally tally;
-  for (std::uint64_t seed : {1, 2}) {
-    for (const EngineCase& test : quick_cases(seed)) {
-      const auto verdict = judge_case(test, right_answer(test, {}, 0), {}, tally);
-      BOOST_TEST((verdict.verdict != Judgement::wrong), test.id << ": " << verdict.sentence);
-    }
+  for (const EngineCase& test : quick_cases(2, 2)) {
+    const auto verdict = judge_case(test, right_answer(test, {}, 0), {}, tally);
+    BOOST_TEST((verdict.verdict != Judgement::wrong), test.id << ": " << verdict.sentence);
   }
-  BOOST_TEST(tally.heads.judged() > 1000U);
+  BOOST_TEST(tally.heads.judged() > 500U);
 }
 
 BOOST_AUTO_TEST_CASE(outputs_moved_by_twice_the_bound_are_wrong) {
   std::size_t caught = 0;
-  for (const EngineCase& test : quick_cases(1)) {
+  for (const EngineCase& test : quick_cases(1, 2)) {
     EngineTally tally;
     if (judge_case(test, right_answer(test, {}, 0), {}, tally).verdict != Judgement::within_bound) continue;
     const auto moved = judge_case(test, right_answer(test, {}, 2), {}, tally);
     BOOST_TEST((moved.verdict == Judgement::wrong), test.id);
     ++caught;
   }
-  BOOST_TEST(caught > 150U);
+  BOOST_TEST(caught > 80U);
 }
 
 BOOST_AUTO_TEST_CASE(coarser_storage_is_allowed_what_it_declares_and_no_more) {

@@ -94,7 +94,7 @@ def main() -> int:
         for (kind, seed), (good, detail) in zip(runs, pool.map(lambda r: try_kind(build, *r), runs)):
             if not good:
                 alarms[kind].append(f"seed {seed}: {detail}")
-        for kind in KINDS if runs else ():
+        for kind in KINDS if runs and options.seeds else ():
             print(f"  correct engine {kind:<10} {options.seeds} seeds, {len(alarms[kind])} false alarms", flush=True)
             for alarm in alarms[kind]:
                 print(f"    {alarm}")

@@ -2,6 +2,7 @@
 //
 // This runs after an answer was found wrong, names a likely cause, and decides nothing. Binary64 is enough for it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -275,14 +276,16 @@ std::string hint_for(const EngineCase& test, std::size_t at, std::span<const flo
   const auto fits = [&](const std::vector<double>& answer) {
     return near(got, answer, allowed, 2) && !near(expected32, answer, allowed, 4);
   };
+  std::vector<std::string> found;  // one case alone may not tell them apart
   for (const Formula& formula : formulas()) {
-    if (fits(evaluate(layer, step, from, formula.reading))) return fmt::format("it answers {}", formula.behaviour);
+    if (fits(evaluate(layer, step, from, formula.reading))) found.emplace_back(formula.behaviour);
   }
   for (const Story& story : stories()) {
     const auto other = told(test, at, &story);
     if (!other || !other->has_layer(step) || other->layer(step).positions() < from + step.n) continue;
-    if (fits(evaluate(other->layer(step), step, from, {}))) return fmt::format("it answers {}", story.behaviour);
+    if (fits(evaluate(other->layer(step), step, from, {}))) found.emplace_back(story.behaviour);
   }
+  if (!found.empty()) return fmt::format("it answers {}", fmt::join(found, ", or "));
   if (std::any_of(got.begin(), got.end(), [](float x) { return std::isnan(x); })) return "it answers NaN where every input is finite";
   if (std::all_of(got.begin(), got.end(), [](float x) { return x == 0; })) return "it answers as if every weight had vanished";
   return {};

@@ -78,10 +78,11 @@ std::string CheckResult::hint() const {
   std::string most;
   std::uint64_t times = 0;
   for (const auto& [text, n] : hints) {
+    if (n == times) most += "; or " + text;
     if (n > times) most = text;
     times = std::max(times, n);
   }
-  return most;
+  return 2 * times >= count(Judgement::wrong) ? most : "";  // what fits fewer than half of the cases is no cause
 }
 
 CheckResult& EngineReport::check(const std::string& name) {
@@ -102,7 +103,12 @@ bool EngineReport::add(const std::string& name, const std::string& id, const Cas
   for (char c : id) mixed = (mixed ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
   digest += mixed;
   if (verdict.verdict == Judgement::not_judged) ++result.why_not[verdict.sentence];
-  if (!verdict.hint.empty()) ++result.hints[verdict.hint];
+  for (std::size_t at = 0; !verdict.hint.empty() && at != std::string::npos;) {  // "it answers as if A, or as if B": each counts
+    const auto end = verdict.hint.find(", or as if ", at);
+    const std::string one = verdict.hint.substr(at, end == std::string::npos ? end : end - at);
+    ++result.hints[at == 0 ? one : "it answers " + one];
+    at = end == std::string::npos ? end : end + 5;
+  }
   if (verdict.verdict != Judgement::wrong || result.count(Judgement::wrong) > 1) return false;
   result.first_wrong = verdict.sentence;
   result.law = verdict.law;
