@@ -5,7 +5,6 @@ must occur exactly once in the file; `./kvcert test` checks that, so a rewrite o
 did not.
 """
 import dataclasses
-import pathlib
 import re
 
 
@@ -25,60 +24,56 @@ class Fault:
         return self.find.subn(self.replace, text)
 
 
-DECODE, ENCODE = "optimized/wire_decode.cpp", "optimized/wire.cpp"
+SCAN, DECODE, ENCODE = "optimized/wire_scan.c", "optimized/wire_decode.cpp", "optimized/wire.cpp"
 HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2_products.hpp"
-
-# The scan in either spelling: the decoder's core is C++ or, where the prover reads it, C.
-SCAN_IN_C = (pathlib.Path(__file__).resolve().parent.parent / "optimized" / "wire_scan.c").is_file()
-
-
-def scan(name: str, cpp: tuple, c: tuple, why: str) -> Fault:
-    return Fault(name, "import_wire", "optimized/wire_scan.c" if SCAN_IN_C else "optimized/wire_scan.cpp", *(c if SCAN_IN_C else cpp), why)
-
 
 FAULTS = [
     # The scan: what is looked at, and how far.
-    scan("missing-bound", ("if (n > remaining) return refuse", "if (n > remaining + 4) return refuse"),
-         ("if (n > remaining) return refuse", "if (n > remaining + 4) return refuse"),
-         "a length is not held against what remains: a read past the buffer"),
-    scan("header-of-28-bytes", ("  return bounded_field(c, 8, max_count,",
-                                "  if (c->size >= 28 && c->size < 32) return *position = load(c->bytes, c->at, 8), c->at += 8, true;\n"
-                                "  return bounded_field(c, 8, max_count,"),
-         ("if (n > remaining) return refuse", "if (n > remaining && (n != 8 || remaining < 4)) return refuse"),
-         "a known defect: 28 bytes count as a header, and its last field lies beyond"),
-    scan("less-for-less-equal", ("if (*value > largest) return refuse", "if (*value >= largest) return refuse"),
-         ("if (*value > largest) return refuse", "if (*value >= largest) return refuse"), "the largest accepted value is refused"),
-    scan("kind-off-by-one", ("static_cast<std::uint64_t>(WireKind::bounded), ErrorCode::unknown_kind",
-                             "static_cast<std::uint64_t>(WireKind::bounded) + 1, ErrorCode::unknown_kind"),
-         ("KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND", "KVCERT_WIRE_BOUNDED + 1, KVCERT_WIRE_UNKNOWN_KIND"), "an unknown kind passes as known"),
-    scan("product-in-32-bits", ("  return take(c, record->linear_len * 4);", "  return take(c, static_cast<std::uint32_t>(record->linear_len * 4));"),
-         (re.compile(r"return take\((.*)linear_len \* 4\);"), r"return take(\1(uint32_t)(linear_len * 4));"), "2^30 elements take 0 bytes"),
-    scan("position-in-32-bits", ("exact_field(c, 4, record->seq_len, ErrorCode::position_mismatch)",
-                                 "exact_field(c, 4, record->seq_len & 0xFFFFFFFF, ErrorCode::position_mismatch)"),
-         ("position, KVCERT_WIRE_POSITION_MISMATCH", "position & 0xFFFFFFFF, KVCERT_WIRE_POSITION_MISMATCH"),
-         "two 64-bit numbers compared by their low halves"),
-    scan("flag-above-one", ("if (!bounded_field(c, 1, 1, ErrorCode::bad_flag, flag))", "if (!bounded_field(c, 1, 255, ErrorCode::bad_flag, flag))"),
-         ("1, 1, KVCERT_WIRE_BAD_FLAG, flag)", "1, 255, KVCERT_WIRE_BAD_FLAG, flag)"),
-         "a known defect: any flag is taken for true"),
-    scan("flags-may-disagree", ("if (!exact_field(c, 4, flag, ErrorCode::bad_flag))", "if (!bounded_field(c, 4, 1, ErrorCode::bad_flag, &flag))"),
-         (re.compile(r"exact_field\((.*), 4, flag, KVCERT_WIRE_BAD_FLAG\)"), r"bounded_field(\1, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag)"),
-         "a known defect: header and body say different widths"),
-    scan("reserved-ignored", ("if (!exact_field(c, 2, 0, ErrorCode::reserved_not_zero))", "if (!take(c, 2))"),
-         (re.compile(r"exact_field\((.*), 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO\)"), r"field(\1, 2, &(uint64_t){0})"), "a known defect: reserved bits are not looked at"),
-    scan("trailing-byte", ("if (c->at != size) return refuse", "if (c->at + 1 < size) return refuse"),
-         (re.compile(r"at != size\)"), "at + 1 < size)"), "one byte may follow the record"),
-    scan("k-len-shorter", ("if (k_len != 0 && k_len != full_length)", "if (k_len > full_length)"),
-         ("if (k_len != 0 && k_len != whole)", "if (k_len > whole)"), "a known defect: fewer rows than positions"),
-    scan("values-unlike-keys", ("if (!exact_field(c, 4, k_len, ErrorCode::inconsistent_length)) return false;\n", "if (!field(c, 4, &k_len)) return false;\n"),
-         (re.compile(r"exact_field\((.*), 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH\)"), r"field(\1, 4, &k_len)"),
-         "a known defect: v_len is not held against k_len"),
-    scan("imp-len-unchecked", ("if (!exact_field(c, 4, rows, ErrorCode::inconsistent_length)) return false;", "if (!field(c, 4, &rows)) return false;"),
-         (re.compile(r"exact_field\((.*), 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH\)"), r"field(\1, 4, &rows)"),
-         "a known defect: imp_len may differ from seq_len"),
-    scan("ring-cursor-unchecked", ("if (!exact_field(c, 4, record->seq_len % layer.window, ErrorCode::ring_cursor_mismatch))", "if (!take(c, 4))"),
-         (re.compile(r"exact_field\((.*), 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH\)"), r"field(\1, 4, &(uint64_t){0})"), "the ring's head is taken as sent"),
-    scan("ring-slot-unchecked", ("if (found != 0) return refuse", "if (found > 0xFFFF) return refuse"),
-         ("if (found != 0) return refuse", "if (found > 0xFFFF) return refuse"), "the high half decides whether a slot is empty"),
+    Fault("missing-bound", "import_wire", SCAN, "if (n > remaining) return refuse",
+          "if (n > remaining + 4) return refuse",
+          "a length is not held against what remains: a read past the buffer"),
+    Fault("header-of-28-bytes", "import_wire", SCAN, "if (n > remaining) return refuse",
+          "if (n > remaining && (n != 8 || remaining < 4)) return refuse",
+          "a known defect: 28 bytes count as a header, and its last field lies beyond"),
+    Fault("less-for-less-equal", "import_wire", SCAN, "if (*value > largest) return refuse",
+          "if (*value >= largest) return refuse",
+          "the largest accepted value is refused"),
+    Fault("kind-off-by-one", "import_wire", SCAN, "KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND",
+          "KVCERT_WIRE_BOUNDED + 1, KVCERT_WIRE_UNKNOWN_KIND",
+          "an unknown kind passes as known"),
+    Fault("product-in-32-bits", "import_wire", SCAN, re.compile(r"return take\((.*)linear_len \* 4\);"),
+          r"return take(\1(uint32_t)(linear_len * 4));",
+          "2^30 elements take 0 bytes"),
+    Fault("position-in-32-bits", "import_wire", SCAN, "position, KVCERT_WIRE_POSITION_MISMATCH",
+          "position & 0xFFFFFFFF, KVCERT_WIRE_POSITION_MISMATCH",
+          "two 64-bit numbers compared by their low halves"),
+    Fault("flag-above-one", "import_wire", SCAN, "1, 1, KVCERT_WIRE_BAD_FLAG, flag)",
+          "1, 255, KVCERT_WIRE_BAD_FLAG, flag)",
+          "a known defect: any flag is taken for true"),
+    Fault("flags-may-disagree", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, flag, KVCERT_WIRE_BAD_FLAG\)"),
+          r"bounded_field(\1, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag)",
+          "a known defect: header and body say different widths"),
+    Fault("reserved-ignored", "import_wire", SCAN, re.compile(r"exact_field\((.*), 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO\)"),
+          r"field(\1, 2, &(uint64_t){0})",
+          "a known defect: reserved bits are not looked at"),
+    Fault("trailing-byte", "import_wire", SCAN, re.compile(r"at != size\)"),
+          "at + 1 < size)",
+          "one byte may follow the record"),
+    Fault("k-len-shorter", "import_wire", SCAN, "if (k_len != 0 && k_len != whole)",
+          "if (k_len > whole)",
+          "a known defect: fewer rows than positions"),
+    Fault("values-unlike-keys", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH\)"),
+          r"field(\1, 4, &k_len)",
+          "a known defect: v_len is not held against k_len"),
+    Fault("imp-len-unchecked", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH\)"),
+          r"field(\1, 4, &rows)",
+          "a known defect: imp_len may differ from seq_len"),
+    Fault("ring-cursor-unchecked", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH\)"),
+          r"field(\1, 4, &(uint64_t){0})",
+          "the ring's head is taken as sent"),
+    Fault("ring-slot-unchecked", "import_wire", SCAN, "if (found != 0) return refuse",
+          "if (found > 0xFFFF) return refuse",
+          "the high half decides whether a slot is empty"),
     # The decoder: what an import replaces, and when.
     Fault("replaced-before-checked", "import_wire", DECODE, "WireFault fault = {};\n", "WireFault fault = {};\n  if (bytes.size() > 60) data.recurrence.scratch.reset();\n",
           "a known defect: something goes before the last check"),
