@@ -60,26 +60,41 @@ def axioms_in(answer: str) -> set | None:
             if line and not line[0].isspace()}
 
 
-def assumptions(folder: Folder, target: pathlib.Path, entries: list) -> dict:
-    """Theorem: its axioms, or None for one that Coq does not know."""
-    questions = ["Require Import Coq.Init.Prelude."]
-    for number, entry in enumerate(entries):
-        library = entry["theorem"].rpartition(".")[0]
-        # A theorem may stand in a module of its file: the file is the longest path that can be required.
-        file = ".".join(library.split(".")[:2 + entry["file"].count("/")])
-        questions += [f"Require {file}.", f'Goal True. idtac "{MARK} {number} @@". Abort.',
-                      f"Print Assumptions {entry['theorem']}."]
-    flags = mapping(target / "_CoqProject")
+def ask(names: list, library_of: dict, target: pathlib.Path) -> list:
+    """What Print Assumptions says of each name, or of all together where a name is a list: a set, or None."""
+    questions = [f"Require {library}." for library in sorted(set(library_of.values()))]
+    for number, name in enumerate(names):
+        if isinstance(name, list):
+            questions.append(f"Definition asked_{number} := ({', '.join('@' + one for one in name)}, tt).")
+            name = f"asked_{number}"
+        questions += [f'Goal True. idtac "{MARK} {number} @@". Abort.', f"Print Assumptions {name}."]
     try:
-        run = subprocess.run(["coqtop", "-q", "-quiet", *flags], cwd=target, input="\n".join(questions) + "\n",
-                             capture_output=True, text=True, errors="replace", check=False, timeout=BUILD_SECONDS)
+        run = subprocess.run(["coqtop", "-q", "-quiet", *mapping(target / "_CoqProject")], cwd=target,
+                             input="\n".join(questions) + "\n", capture_output=True, text=True, errors="replace",
+                             check=False, timeout=BUILD_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
-        return {}
-    answers = {}
+        return [None] * len(names)
+    answers = [None] * len(names)
     for part in run.stdout.split(MARK)[1:]:
         number, _, answer = part.partition(" @@")
-        answers[entries[int(number)]["theorem"]] = axioms_in(answer)
+        answers[int(number)] = axioms_in(answer)
     return answers
+
+
+def assumptions(target: pathlib.Path, entries: list) -> dict:
+    """Theorem: its axioms, or None for one that Coq does not know."""
+    # A theorem may stand in a module of its file: the file is the folders' name and the file's own, no more.
+    library_of = {entry["theorem"]: ".".join(entry["theorem"].split(".")[:2 + entry["file"].count("/")])
+                  for entry in entries}
+    # All that may rest on nothing are asked about at once, which spares Coq to walk through its library for each. Only
+    # where something is wrong are they asked about one by one.
+    bare = [entry["theorem"] for entry in entries if not entry["axioms"]]
+    if bare and ask([bare], library_of, target) == [set()]:
+        answers = dict.fromkeys(bare, set())
+    else:
+        answers = {}
+    rest = [name for name in library_of if name not in answers]
+    return answers | dict(zip(rest, ask(rest, library_of, target) if rest else []))
 
 
 def mapping(project: pathlib.Path) -> list:

@@ -74,7 +74,7 @@ def check_folder(folder: proof_inventory.Folder, places: dict) -> list:
     if unbuilt:
         folder.faults.append(f"the Coq build failed: {unbuilt}")
     theorems = [entry for entry in folder.entries if entry.get("tool") == "coq"]
-    answers = {} if unbuilt else proof_coq.assumptions(folder, target, theorems)
+    answers = {} if unbuilt else proof_coq.assumptions(target, theorems)
     verdicts = []
     for entry in folder.entries:
         file = proof_inventory.file_of(folder, entry, places["{root}"])
