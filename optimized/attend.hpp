@@ -32,7 +32,8 @@ struct AttendTask {
 };
 
 /// Runs in the default floating-point environment. K and V are each streamed once for every tile of 64 queries,
-/// whatever positions and heads they belong to; a tile reads the rows that some query of it sees.
+/// whatever positions and heads they belong to; a tile reads the rows that some query of it sees. While exponentials are
+/// computed, the caches are asked for the beginning of V.
 ///
 /// The scratch belongs to the calling thread: for at most 64 queries one row of probabilities each, of the rows of its
 /// tile rounded up to 16, 4 bytes each; int8 adds a few blocks. It grows to the largest need met so far, lives until

@@ -196,6 +196,26 @@ BOOST_AUTO_TEST_CASE(a_warm_attend_group_allocates_nothing) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_warm_attend_chunk_allocates_nothing) {
+  on_every_isa([](Isa isa) {
+    const LayerKvCache layer = asked_layer(isa);
+    const Asked asked;  // its query heads, taken for as many positions of one head
+    const std::size_t positions = asked.query().q_group.size() / layer.geometry().head_dim;
+    Query query = asked.query();
+    query.sinks = {};
+    std::vector<float> out(query.q_group.size()), acc(layer.seq_len());
+    const auto ask = [&](std::size_t s0, std::size_t window) {
+      return layer.attend_chunk(query, positions, s0, window, out, acc).has_value();
+    };
+    bool answered = ask(layer.seq_len() - positions, 0);
+    const std::uint64_t before = allocations;
+    for (std::size_t s0 = 0; s0 + positions <= layer.seq_len(); ++s0)
+      for (const std::size_t window : {std::size_t{0}, std::size_t{1}, std::size_t{7}}) answered = answered && ask(s0, window);
+    BOOST_TEST(answered);
+    BOOST_TEST(allocations == before);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(const_calls_on_several_threads) {
   on_every_isa([](Isa isa) {
     const LayerKvCache layer = asked_layer(isa);

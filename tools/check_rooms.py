@@ -25,7 +25,8 @@ ROOMS = {
              ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/")),
     "proofs": (("kvcert/", "reference/", "optimized/", "proofs/"), ("boost/", "mpfr.h", "mpfi.h", "fmt/")),
     "tests": (("kvcert/", "reference/", "optimized/", "certify/", "fuzz/", "proofs/", "tests/"),
-              ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/", "CLI/", "rapidcheck.h", "rapidcheck/", "benchmark/")),
+              ("boost/", "mpfr.h", "mpfi.h", "nlohmann/", "fmt/", "CLI/", "rapidcheck.h", "rapidcheck/", "benchmark/",
+               "Eigen/")),
 }
 CODE = {".cpp", ".hpp", ".h", ".c", ".cc", ".cxx", ".hh", ".hxx", ".inc", ".inl", ".ipp", ".tpp", ".S"}
 # A compiler takes comments for blanks, and the line may begin inside one.

@@ -17,7 +17,7 @@ constexpr std::size_t line_bytes = width * sizeof(float);
 constexpr std::size_t tile_rows = 48;  // rows of K whose scores are folded together
 
 // How far ahead of their use K and V are asked for, in bytes (avx2_products.hpp says more).
-constexpr std::size_t keys_ahead = 8 * 1024;
+constexpr std::size_t keys_ahead = 5 * 1024;
 constexpr std::size_t values_ahead = 16 * 1024;
 
 inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
