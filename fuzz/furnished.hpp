@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kvcert/layer_cache.hpp"
+#include "optimized/dispatch.hpp"
 
 namespace kvcert::fuzz {
 
@@ -124,10 +125,23 @@ void live_full(Cache& layer, Life life) {
 
 }  // namespace furnishing
 
+/// A layer with the kernels of one of the machine's ISAs, where the implementation has a choice: which, `turn` decides, so that
+/// different inputs meet all of them.
+template <LayerCache Cache>
+Cache created(Geometry geometry, KvMode mode, std::size_t turn) {
+  if constexpr (requires { Cache::create(geometry, mode, optimized::Isa{}); }) {
+    const auto isas = optimized::available_isas();
+    return furnishing::must(Cache::create(geometry, mode, isas[turn % isas.size()]));
+  } else {
+    return furnishing::must(Cache::create(geometry, mode));
+  }
+}
+
 template <LayerCache Cache>
 Cache furnished(const LayerShape& shape) {
   using namespace furnishing;
-  Cache layer = must(Cache::create(shape.geometry));
+  const std::size_t turn = shape.geometry.num_kv_heads + shape.geometry.head_dim + static_cast<std::size_t>(shape.life);
+  Cache layer = created<Cache>(shape.geometry, KvMode::f32, turn);
   must(layer.set_sinks(std::vector<float>(shape.geometry.num_kv_heads, 0.5F)));
   switch (shape.kind) {
     case WireKind::full: live_full(layer, shape.life); break;

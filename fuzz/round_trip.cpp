@@ -63,7 +63,7 @@ Bytes vector_record(const Plan& plan) {
 
 template <LayerCache Cache>
 Cache configured(const Plan& plan) {
-  Cache layer = furnishing::must(Cache::create(plan.geometry, plan.kind == WireKind::full ? plan.mode : KvMode::f32));
+  Cache layer = created<Cache>(plan.geometry, plan.kind == WireKind::full ? plan.mode : KvMode::f32, plan.layer);
   layer.set_wire_identity(plan.identity);
   layer.set_wire_layer(plan.layer);
   if (plan.kind == WireKind::linear) furnishing::must(layer.set_wire_kind(WireKind::linear));
