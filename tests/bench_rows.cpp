@@ -133,10 +133,8 @@ void decode(Isa isa) {
   run(probes);
   show(probes[0], probes[0].median(), 1, "x f32");
   show(probes[1], probes[1].median(), probes[1].median() / probes[0].median(), "x f32  (at most 1.3)");
-  // Without importance, which is not read here.
-  const double importance = 4.0 * rows;
   std::printf("  %-28s %24.3f of f32's bytes  (at most 0.3)\n", "decode q8 moves",
-              (static_cast<double>(q8.memory_bytes()) - importance * 0) / static_cast<double>(f32.memory_bytes()));
+              static_cast<double>(q8.memory_bytes()) / static_cast<double>(f32.memory_bytes()));
 }
 
 void bounded(Isa isa) {
