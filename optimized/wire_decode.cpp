@@ -89,7 +89,7 @@ Result<void> decode(std::span<const std::uint8_t> bytes, const WireLayer& layer,
                     const kernels::Binary16Kernels& kernels) {
   KvcertWireRecord record = {};
   KvcertWireFault fault = {};
-  if (kvcert_wire_scan(bytes.data(), bytes.size(), &layer, &record, &fault) == 0) {
+  if (kvcert_wire_scan(bytes.data(), bytes.size(), layer, &record, &fault) == 0) {
     const ErrorCode code = code_of(fault.code);
     return std::unexpected(Error{.code = code, .expected = fault.expected, .found = fault.found, .offset = fault.offset,
                                  .message = "record refused at byte " + std::to_string(fault.offset) + ": " +

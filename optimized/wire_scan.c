@@ -136,25 +136,24 @@ static int has_magic(const uint8_t *bytes, uint64_t size) {
 }
 
 /* The header behind the magic: flag and position. */
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(flag) && \valid(position);
-    requires \separated(c, layer) && \separated(c, flag) && \separated(c, position) && \separated(flag, position);
-    requires \separated(layer, flag) && \separated(layer, position);
+/*@ requires standing(bytes, size, c) && \valid(flag) && \valid(position);
+    requires \separated(c, flag) && \separated(c, position) && \separated(flag, position);
     assigns c->at, c->code, c->expected, c->found, c->offset, *flag, *position;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures \result == 1 ==> *flag <= 1 && *position <= 0x7FFFFFFFFFFFFFFF && c->at == \old(c->at) + 32;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t *flag,
+static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t *flag,
                        uint64_t *position) {
   if (!take(size, c, 4)) return 0; /* the magic, seen already */
   if (!exact_field(bytes, size, c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
-  if (!exact_field(bytes, size, c, 8, layer->identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer->layer, KVCERT_WIRE_LAYER_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 8, layer.identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.layer, KVCERT_WIRE_LAYER_MISMATCH)) return 0;
   const uint64_t kind_offset = c->at;
   uint64_t kind = 0;
   if (!bounded_field(bytes, size, c, 1, KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND, &kind)) return 0;
-  if (kind != layer->kind) return refuse(c, KVCERT_WIRE_KIND_MISMATCH, layer->kind, kind, kind_offset);
+  if (kind != layer.kind) return refuse(c, KVCERT_WIRE_KIND_MISMATCH, layer.kind, kind, kind_offset);
   if (!bounded_field(bytes, size, c, 1, 1, KVCERT_WIRE_BAD_FLAG, flag)) return 0;
   if (!exact_field(bytes, size, c, 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO)) return 0;
   return bounded_field(bytes, size, c, 8, 0x7FFFFFFFFFFFFFFF, KVCERT_WIRE_POSITION_OUT_OF_RANGE, position);
@@ -181,9 +180,9 @@ static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t wh
 
 /* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all
  * in a full layer, none in a linear one, which takes the unversioned body. */
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record);
+/*@ requires standing(bytes, size, c) && \valid(record);
     requires rows <= 0xFFFFFFFF && an_element(record->element_bytes);
-    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+    requires \separated(c, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->linear_len, record->linear_offset, record->importance_offset, record->head_length, record->heads_offset;
     ensures \result == 0 || \result == 1;
@@ -192,14 +191,14 @@ static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t wh
     ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows;
     ensures \result == 1 ==> record->heads_offset <= size;
     ensures \result == 1 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
-    ensures \result == 1 ==> record->head_length == rows * layer->head_dim;
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
+    ensures \result == 1 ==> record->head_length == rows * layer.head_dim;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer, uint64_t rows,
+static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t rows,
                           KvcertWireRecord *record) {
-  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   /* Both are below 2^32 from here on, as rows is; no product below wraps. */
   uint64_t linear_len = 0;
   if (!field(bytes, size, c, 4, &linear_len)) return 0;
@@ -210,10 +209,10 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const 
   record->importance_offset = c->at;
   if (!take(size, c, rows * 4)) return 0;
   record->heads_offset = c->at;
-  const uint64_t heads = layer->num_kv_heads;
+  const uint64_t heads = layer.num_kv_heads;
   const uint64_t element = record->element_bytes;
-  /*@ assert product: 0 <= rows * layer->head_dim <= 0xFFFFFFFE00000001; */
-  const uint64_t whole = rows * layer->head_dim;
+  /*@ assert product: 0 <= rows * layer.head_dim <= 0xFFFFFFFE00000001; */
+  const uint64_t whole = rows * layer.head_dim;
   record->head_length = whole;
   /* Every head takes 8 bytes or more, so a buffer that is too short ends this loop early. */
   /*@ loop invariant 0 <= head <= heads;
@@ -228,18 +227,18 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, const 
   return 1;
 }
 
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record);
-    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+/*@ requires standing(bytes, size, c) && \valid(record);
+    requires \separated(c, record);
     assigns c->at, c->code, c->expected, c->found, c->offset, record->linear_len, record->linear_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures \result == 1 ==> c->at == record->linear_offset + 4 * record->linear_len;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                             KvcertWireRecord *record) {
-  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   uint64_t linear_len = 0;
   if (!field(bytes, size, c, 4, &linear_len)) return 0;
   record->linear_len = linear_len;
@@ -284,88 +283,88 @@ static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t he
   return 1;
 }
 
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && an_element(record->element_bytes);
-    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
-    requires known_layer(layer) && layer->kind == 2;
+/*@ requires standing(bytes, size, c) && \valid(record) && an_element(record->element_bytes);
+    requires \separated(c, record);
+    requires known_layer(layer) && layer.kind == 2;
     assigns c->at, c->code, c->expected, c->found, c->offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures \result == 1 ==> c->at == record->ring_offset +
-      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                              KvcertWireRecord *record) {
-  const uint64_t window = layer->window;
+  const uint64_t window = layer.window;
   const uint64_t length = record->seq_len < window ? record->seq_len : window;
-  if (!exact_field(bytes, size, c, 4, layer->num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer->head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, window, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, length, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
   if (!exact_field(bytes, size, c, 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
   record->ring_offset = c->at;
-  /*@ assert no_more_than_a_row: 0 <= length * layer->head_dim <= window * layer->head_dim; */
-  const uint64_t row = window * layer->head_dim;
-  const uint64_t written = length * layer->head_dim;
-  if (!scan_ring(bytes, size, c, layer->num_kv_heads, row, written, record->element_bytes)) return 0;
-  return scan_ring(bytes, size, c, layer->num_kv_heads, row, written, record->element_bytes);
+  /*@ assert no_more_than_a_row: 0 <= length * layer.head_dim <= window * layer.head_dim; */
+  const uint64_t row = window * layer.head_dim;
+  const uint64_t written = length * layer.head_dim;
+  if (!scan_ring(bytes, size, c, layer.num_kv_heads, row, written, record->element_bytes)) return 0;
+  return scan_ring(bytes, size, c, layer.num_kv_heads, row, written, record->element_bytes);
 }
 
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && known_layer(layer);
-    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+/*@ requires standing(bytes, size, c) && \valid(record) && known_layer(layer);
+    requires \separated(c, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
     assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
-    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer->kind == 0 ==>
+    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer.kind == 0 ==>
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
-    ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
-    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
-    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
-      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures heads: \result == 1 && layer.kind == 0 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
+    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
+    ensures ring: \result == 1 && layer.kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                           KvcertWireRecord *record) {
   uint64_t flag = 0;
   uint64_t position = 0;
   if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
   record->element_bytes = flag == 1 ? 2 : 4;
   record->seq_len = position;
-  if (layer->kind == KVCERT_WIRE_LINEAR) return scan_linear_body(bytes, size, c, layer, record);
-  if (layer->kind == KVCERT_WIRE_BOUNDED) return scan_bounded_body(bytes, size, c, layer, record);
+  if (layer.kind == KVCERT_WIRE_LINEAR) return scan_linear_body(bytes, size, c, layer, record);
+  if (layer.kind == KVCERT_WIRE_BOUNDED) return scan_bounded_body(bytes, size, c, layer, record);
   if (!exact_field(bytes, size, c, 4, flag, KVCERT_WIRE_BAD_FLAG)) return 0;
   if (!exact_field(bytes, size, c, 4, position, KVCERT_WIRE_POSITION_MISMATCH)) return 0;
   return scan_full_body(bytes, size, c, layer, position, record);
 }
 
-/*@ requires standing(bytes, size, c) && \valid_read(layer) && \valid(record) && known_layer(layer);
-    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+/*@ requires standing(bytes, size, c) && \valid(record) && known_layer(layer);
+    requires \separated(c, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
     assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
-    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer->kind == 0 ==>
+    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer.kind == 0 ==>
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
-    ensures heads: \result == 1 && layer->kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
-    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
-    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
-      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures heads: \result == 1 && layer.kind == 0 && c->at == size ==>
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
+    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
+    ensures ring: \result == 1 && layer.kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                             KvcertWireRecord *record) {
-  if (!layer->unversioned_allowed || layer->kind == KVCERT_WIRE_BOUNDED)
+  if (!layer.unversioned_allowed || layer.kind == KVCERT_WIRE_BOUNDED)
     return refuse(c, KVCERT_WIRE_UNVERSIONED_REFUSED, 0, 0, 0);
   uint64_t flag = 0;
   uint64_t seq_len = 0;
@@ -373,29 +372,29 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, cons
   record->element_bytes = flag == 1 ? 2 : 4;
   if (!field(bytes, size, c, 4, &seq_len)) return 0;
   record->seq_len = seq_len;
-  return scan_full_body(bytes, size, c, layer, layer->kind == KVCERT_WIRE_LINEAR ? 0 : seq_len, record);
+  return scan_full_body(bytes, size, c, layer, layer.kind == KVCERT_WIRE_LINEAR ? 0 : seq_len, record);
 }
 
-/*@ requires standing(bytes, size, c) && c->at == 0 && \valid_read(layer) && \valid(record) && known_layer(layer);
-    requires \separated(c, layer) && \separated(c, record) && \separated(layer, record);
+/*@ requires standing(bytes, size, c) && c->at == 0 && \valid(record) && known_layer(layer);
+    requires \separated(c, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
     assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures whole: \result == 1 ==> c->at == size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
-    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer->kind == 0 ==>
+    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer.kind == 0 ==>
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
-    ensures heads: \result == 1 && layer->kind == 0 ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
-    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
-    ensures ring: \result == 1 && layer->kind == 2 ==> c->at == record->ring_offset +
-      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes);
+    ensures heads: \result == 1 && layer.kind == 0 ==>
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
+    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
+    ensures ring: \result == 1 && layer.kind == 2 ==> c->at == record->ring_offset +
+      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const KvcertWireLayer *layer,
+static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                        KvcertWireRecord *record) {
   if (has_magic(bytes, size)) {
     if (!scan_versioned(bytes, size, c, layer, record)) return 0;
@@ -406,7 +405,7 @@ static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, const Kvc
   return 1;
 }
 
-int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, KvcertWireRecord *record,
+int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer, KvcertWireRecord *record,
                      KvcertWireFault *fault) {
   record->element_bytes = 0;
   record->seq_len = 0;
@@ -418,8 +417,6 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer 
   record->ring_offset = 0;
   Cursor cursor;
   cursor.at = 0;
-  /*@ assert kept: layer->window == \at(layer->window, Pre) && layer->head_dim == \at(layer->head_dim, Pre) &&
-        layer->num_kv_heads == \at(layer->num_kv_heads, Pre); */
   if (scan_buffer(bytes, size, &cursor, layer, record)) return 1;
   const uint64_t code = cursor.code;
   const uint64_t expected = cursor.expected;

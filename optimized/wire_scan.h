@@ -93,32 +93,32 @@ typedef struct KvcertWireHead {
              : head_at(b, size, element, whole, at) &&
                heads_at(b, size, element, whole, head_end(b, element, at), n - 1);
 
-    predicate known_layer{L}(KvcertWireLayer *l) =
-      l->kind <= 2 &&
-      (l->kind == 2 ==> 1 <= l->window && l->window * l->head_dim <= 0x2000000000000000 &&
-                        l->num_kv_heads * (l->window * l->head_dim) <= 0x2000000000000000);
+    predicate known_layer(KvcertWireLayer l) =
+      l.kind <= 2 &&
+      (l.kind == 2 ==> 1 <= l.window && l.window * l.head_dim <= 0x2000000000000000 &&
+                        l.num_kv_heads * (l.window * l.head_dim) <= 0x2000000000000000);
 */
 
 /* Reads bytes[0, size) and nothing else. 1: the buffer is a record of this layer, *record describes it. 0: *fault is the
  * first fault in byte order. bytes may be null where size is 0. */
-/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid_read(layer) && \valid(record) && \valid(fault);
-    requires \separated(record, fault) && \separated(layer, record) && \separated(layer, fault);
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(record) && \valid(fault);
+    requires \separated(record, fault);
     requires known_layer(layer);
     assigns *record, *fault;
     ensures result: \result == 0 || \result == 1;
     ensures fault_inside: \result == 0 ==> fault->offset <= size;
     ensures element: \result == 1 ==> record->element_bytes == 2 || record->element_bytes == 4;
-    ensures vector: \result == 1 && layer->kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer->kind == 0 ==>
+    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures importance: \result == 1 && layer.kind == 0 ==>
       record->importance_offset == record->linear_offset + 4 * record->linear_len &&
       record->heads_offset == record->importance_offset + 4 * record->seq_len;
-    ensures heads: \result == 1 && layer->kind == 0 ==> record->heads_offset <= size &&
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer->num_kv_heads);
-    ensures length: \result == 1 && layer->kind == 0 ==> record->head_length == record->seq_len * layer->head_dim;
-    ensures ring: \result == 1 && layer->kind == 2 ==> record->ring_offset +
-      2 * array_size(layer->num_kv_heads * (layer->window * layer->head_dim), record->element_bytes) == size;
+    ensures heads: \result == 1 && layer.kind == 0 ==> record->heads_offset <= size &&
+      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
+    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
+    ensures ring: \result == 1 && layer.kind == 2 ==> record->ring_offset +
+      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes) == size;
 */
-int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, const KvcertWireLayer *layer, KvcertWireRecord *record,
+int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer, KvcertWireRecord *record,
                      KvcertWireFault *fault);
 
 /* Where the n heads of an accepted record of kind full lie. */
