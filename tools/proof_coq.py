@@ -50,6 +50,8 @@ def build(folder: Folder, target: pathlib.Path) -> str:
 def axioms_in(answer: str) -> set | None:
     """The names in an answer of Print Assumptions; None where it is no such answer."""
     lines = answer.splitlines()
+    if "1 goal" in lines:  # of the next question's mark
+        lines = lines[:lines.index("1 goal")]
     if any(line.startswith("Closed under the global context") for line in lines):
         return set()
     if "Axioms:" not in lines:
