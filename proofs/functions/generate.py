@@ -176,6 +176,7 @@ def tanh_sollya(s: Sources) -> str:
 series = x + x * (x^2 * {text});
 norm = supnorm(series, tanh(x), [0; 1/4], relative, 2^(-10));
 if (sup(norm) < 2^(-47.9)) then print("series: within 2^-47.9 of tanh") else print("series: NOT within 2^-47.9 of tanh", norm);
+quit;
 """
 
 
