@@ -9,6 +9,7 @@ whole Boost.Test program with, one after the other; then the only check is that 
 Counted are Boost.Test's cases, from its own report, and each of the checks. A program that crashes, ends with an error
 that its report does not show, or leaves no report is a failure, and so is a run in which no case ran.
 """
+import concurrent.futures
 import os
 import pathlib
 import re
@@ -192,8 +193,8 @@ def checks(build: pathlib.Path) -> dict[str, list]:
 NOT_RUN = 77  # a check's exit status when a tool that it needs is not installed
 
 
-def run_check(name: str, command: list) -> bool | None:
-    """Whether the check passed; None when it could not run, which counts as nothing and is said."""
+def run_check(name: str, command: list) -> tuple[bool | None, str]:
+    """Whether the check passed, None when it could not run, which counts as nothing; and what there is to say."""
     began = time.monotonic()
     try:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
@@ -202,13 +203,56 @@ def run_check(name: str, command: list) -> bool | None:
     except (OSError, subprocess.TimeoutExpired) as fault:
         run, good, output = None, False, str(fault)
     if run is not None and run.returncode == NOT_RUN:
-        say(f"  {name:<53}         not run: {output.strip()}")
-        return None
-    say(f"  {name:<53} {time.monotonic() - began:>5.1f} s{'' if good else '  FAILED'}")
+        return None, f"  {name:<53}         not run: {output.strip()}"
+    words = f"  {name:<53} {time.monotonic() - began:>5.1f} s{'' if good else '  FAILED'}"
     if not good:
-        say(output.rstrip())
-        say(f"  run again: {shlex.join(str(part) for part in command)}")
-    return good
+        words += f"\n{output.rstrip()}\n  run again: {shlex.join(str(part) for part in command)}"
+    return good, words
+
+
+def run_boost_apart(arguments: list[str]) -> tuple[int, int, str]:
+    """Suites in a process of their own, beside this one: how many passed and failed, and what it said."""
+    command = [sys.executable, "-B", __file__, sys.argv[1], *arguments]
+    run = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         errors="replace", check=False)
+    words, _, last = run.stdout.rstrip().rpartition("\n")
+    counts = re.fullmatch(r"(\d+) passed, (\d+) failed", last)
+    if not counts:
+        return 0, 1, run.stdout
+    passed, failed = int(counts[1]), int(counts[2])
+    return passed, failed + (run.returncode != 0 and not failed), words
+
+
+# These suites take about as long as all others with the checks; two cores share the work.
+APART = ("laws", "exactness")
+
+
+def run_all(build: pathlib.Path, program: pathlib.Path) -> tuple[int, int]:
+    """Every suite and every check: how many passed and failed."""
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as beside:
+        suites = beside.submit(run_boost_apart, [f"--run_test=!{suite}" for suite in APART])
+        waiting = [beside.submit(run_check, name, command) for name, command in checks(build).items()]
+        passed, failed = report_of(run_boost(program, ["--run_test=" + ",".join(APART)]))
+        passed_beside, failed_beside, words = suites.result()
+        say(words)
+        passed, failed = passed + passed_beside, failed + failed_beside
+        for check in waiting:
+            good, words = check.result()
+            say(words)
+            passed, failed = passed + (good is True), failed + (good is False)
+    return passed, failed
+
+
+def report_of(outcome: tuple[int, dict[str, str]]) -> tuple[int, int]:
+    """Says what failed in the test program, and counts."""
+    passed, failed = outcome
+    if failed:
+        say()
+    for case, run_again in failed.items():
+        say(f"FAILED  {case}")
+        if run_again:
+            say(f"  run again: {run_again}")
+    return passed, len(failed)
 
 
 def main() -> int:
@@ -216,24 +260,20 @@ def main() -> int:
     program = build / "tests" / os.environ.get("KVCERT_TEST_PROGRAM", "kvcert_tests")
     if any(argument.split("=")[0] in {"--help", "--list_content", "--version", "-h", "-?"} for argument in arguments):
         os.execvp(str([*RUNNER, program][0]), [str(part) for part in [*RUNNER, program, *arguments]])
-    passed, failed = 0, {}
-    for isa in os.environ.get("KVCERT_TEST_ISAS", "").split() or [None]:
-        if isa:
-            os.environ["KVCERT_ISA"] = isa
-            say(f"with {isa} the default")
-        passed_here, failed_here = run_boost(program, arguments)
-        passed += passed_here
-        failed |= {f"{case} ({isa})" if isa else case: again for case, again in failed_here.items()}
-    if failed:
-        say()
-    for case, run_again in failed.items():
-        say(f"FAILED  {case}")
-        if run_again:
-            say(f"  run again: {run_again}")
-    count_failed = len(failed)
-    if not arguments:
-        for name, command in checks(build).items():
-            good = run_check(name, command)
+    isas = os.environ.get("KVCERT_TEST_ISAS", "").split()
+    passed, count_failed = 0, 0
+    if not arguments and not RUNNER and not isas:
+        passed, count_failed = run_all(build, program)
+    else:
+        for isa in isas or [None]:
+            if isa:
+                os.environ["KVCERT_ISA"] = isa
+                say(f"with {isa} the default")
+            passed_here, failed_here = report_of(run_boost(program, arguments))
+            passed, count_failed = passed + passed_here, count_failed + failed_here
+        for name, command in checks(build).items() if not arguments else ():
+            good, words = run_check(name, command)
+            say(words)
             passed, count_failed = passed + (good is True), count_failed + (good is False)
     say(f"{passed} passed, {count_failed} failed")
     return 0 if passed and not count_failed else 1
