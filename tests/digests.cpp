@@ -10,8 +10,10 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -137,7 +139,8 @@ bool check(Isa isa, const std::string& wanted) {
   const auto before = optimized::kernel_counts();
   const auto calls_before = counts();
   bool same = true;
-  for (const Caller& caller : callers) {
+  // With the CPU's features masked, kernels are what is asked about.
+  for (const Caller& caller : std::span(callers).first(std::getenv("KVCERT_CPU") == nullptr ? callers.size() : 1)) {
     const std::vector<Digest> digests = digests_of(isa, caller);
     const std::string found = digests::to_json(digests);
     const bool reproduced = found == wanted;

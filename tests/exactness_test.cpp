@@ -1,6 +1,8 @@
 // Laws 4, 13, 14 and the exact half of 16: bits against the canonical arithmetic, values against the real numbers.
 #include "certify/laws/exactness.hpp"
 
+#include <bit>
+
 #include "certify/environment.hpp"
 #include "certify/probes.hpp"
 #include "tests/property.hpp"
@@ -53,6 +55,23 @@ BOOST_AUTO_TEST_CASE(law_14_judge_bites) {
 
 BOOST_AUTO_TEST_CASE(law_16_exact_symmetries) {
   tests::check_law(60, certify::Domain::finite, {80, 8'000}, certify::laws::exact_symmetries);
+}
+
+// Two scores that differ by 6e-77, so that an output of −0 or +0 is what 1e-77 rounds to.
+BOOST_AUTO_TEST_CASE(law_16_exact_symmetries_of_what_underflows) {
+  certify::TestCase test;
+  test.geometry = {1, 10};
+  test.alive = {1};
+  test.positions = test.upto = 2;
+  test.scale = 1;
+  test.k.assign(20, 0.0F), test.v.assign(20, 0.0F), test.q.assign(10, 0.0F);
+  test.k[18] = std::bit_cast<float>(0x806908C0U), test.q[8] = std::bit_cast<float>(0x8041E3D1U);
+  test.v[9] = 2, test.v[19] = -2;
+  for (std::uint64_t salt = 0; salt < 40; ++salt) {
+    test.salt = salt;
+    const certify::Outcome outcome = certify::laws::exact_symmetries(test);
+    BOOST_TEST((outcome.verdict == certify::Verdict::holds), outcome.sentence);
+  }
 }
 
 // Probes: closed forms, each with its nearby wrong answers further off than twice the bound.

@@ -224,7 +224,7 @@ def run_boost_apart(arguments: list[str]) -> tuple[int, int, str]:
 
 
 # These suites take about as long as all others with the checks; two cores share the work.
-APART = ("laws", "exactness")
+APART = ("laws", "exactness", "histories_of_operations")
 
 
 def run_all(build: pathlib.Path, program: pathlib.Path) -> tuple[int, int]:
