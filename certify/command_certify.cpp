@@ -131,6 +131,7 @@ int run_certify(const CertifyOptions& options) {
     if (i > 0) {
       section.has_outputs = true;
       section.kernel_calls = optimized::kernel_calls(engines[i - 1].isa) - calls;
+      section.throughput = measure_throughput(engines[i - 1]);
     }
     certificate.sections.push_back(std::move(section));
   }
