@@ -126,7 +126,9 @@ json to_json(const Certificate& certificate) {
       entry["accuracy"] = {{"numbers", section.tally.numbers},
                            {"worst_error_over_bound", section.tally.worst_over_bound},
                            {"worst_error_in_units_of_u_sum_w_v", section.tally.worst_units},
-                           {"heads_outside_the_hypotheses", section.tally.not_judged}};
+                           {"heads_outside_the_hypotheses", section.tally.not_judged},
+                           {"ulp_histogram", section.tally.ulps}};
+      entry["coverage"] = section.tally.coverage;
     }
     sections.push_back(std::move(entry));
   }
