@@ -35,8 +35,8 @@ constexpr const char* page_text = R"HTML(<!doctype html>
 {{/coverage}}</table></div>
 <h2>Checks</h2>
 <p class="soft">A number is how many cases were asked; in brackets those that were too small for the check to say anything.</p>
-<div class="scroll"><table><tr><th></th><th>check</th>{{#engines}}<th>{{engine}}</th>{{/engines}}<th>what was asked</th></tr>
-{{#checks}}<tr><td class="soft">{{group}}</td><td>{{check}}</td>{{#cells}}<td class="v {{tone}}">{{verdict}} <span class="soft">{{cases}}</span></td>{{/cells}}<td>{{promise}}</td></tr>
+<div class="scroll"><table><tr><th></th><th>check, and what it asks</th>{{#engines}}<th>{{engine}}</th>{{/engines}}</tr>
+{{#checks}}<tr><td class="soft nw">{{group}}</td><td><b>{{check}}</b> <span class="soft">{{promise}}</span></td>{{#cells}}<td class="v {{tone}}">{{verdict}} <span class="cases">{{cases}}</span></td>{{/cells}}</tr>
 {{/checks}}</table></div>
 <h2>The same bits</h2>
 <p>{{digests}}</p>
@@ -83,8 +83,8 @@ data tiles(const json& c, const Sum& sum) {
   list << tile(count("wrong"), "wrong", "bad");
   list << tile(count("not_judged"), "not judged", "open");
   list << tile(count("cases"), "cases");
-  list << tile(sum.numbers, "numbers against their bound");
-  list << object({{"number", fmt::format("{:.2g}", sum.worst)}, {"what", "worst error / bound"}, {"tone", ""}});
+  list << tile(sum.numbers, "numbers within their bound");
+  list << object({{"number", fmt::format("{:.2g}", sum.worst)}, {"what", "their worst error / bound"}, {"tone", ""}});
   return list;
 }
 
@@ -104,7 +104,7 @@ data checks(const json& sections) {
     data cells(data::type::list);
     std::string promise;
     for (const json* check : rows.at(key)) {
-      if (check == nullptr) {
+      if (check == nullptr) {  // not a question to this one
         cells << object({{"tone", "absent"}, {"verdict", "–"}, {"cases", ""}});
         continue;
       }
@@ -190,7 +190,7 @@ std::string builtin_page(const json& c) {
   data root = object({{"subject", text(c.at("subject").at("name"))}, {"version", text(c.at("subject").at("version"))}, {"sha1", text(c.at("subject").at("program_sha1"))},
                       {"kernels", kernels}, {"seed", c.at("seed").dump()}, {"good", c.at("verdict") == "holds" ? "good" : ""}, {"sentence", sentence(c)},
                       {"digests", digests(c)}, {"histogram", histogram(sum.ulps)}});
-  root.set("histogram_caption", fmt::format("{} numbers within their bound, by their distance from the real value in units of the last place of its binary32; all kernels together.", grouped(sum.numbers)));
+  root.set("histogram_caption", fmt::format("{} numbers within their bound, by their distance from the real value in units of the last place of its binary32; all kernels together. Where terms cancel, an error of many ulps can still be no more than rounding.", grouped(sum.numbers)));
   root.set("tiles", tiles(c, sum));
   const data found = findings(sections);
   if (found.is_non_empty_list()) root.set("has_findings", data(data::type::bool_true));

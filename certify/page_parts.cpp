@@ -58,9 +58,9 @@ std::string histogram(const std::vector<std::uint64_t>& bins) {
     const double x = 10 + static_cast<double>(i) * width;
     const std::string label = i == 0 ? "≤ ½" : i + 1 == bins.size() ? "more" : i <= 8 ? fmt::format("≤ {}", std::uint64_t{1} << (i - 1)) : "≤ 2" + exponent(i - 1);
     svg += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>", x + 3, 185 - height, width - 6, height);
-    // Of many narrow bars the numbers would run into each other: every other one is set higher.
-    const double lift = shown > 14 && i % 2 == 1 ? 13 : 0;
-    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", x + width / 2, 180 - height - lift, bins[i] == 0 ? "" : grouped(bins[i]));
+    // Above many narrow bars whole numbers would run into each other.
+    const std::string number = bins[i] == 0 ? "" : width > 65 || bins[i] < 10000 ? grouped(bins[i]) : bins[i] < 1000000 ? fmt::format("{:.0f}k", static_cast<double>(bins[i]) / 1e3) : fmt::format("{:.1f}M", static_cast<double>(bins[i]) / 1e6);
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>", x + width / 2, 180 - height, number);
     svg += fmt::format("<text x=\"{:.1f}\" y=\"205\" text-anchor=\"middle\">{}</text>", x + width / 2, label);
   }
   return svg + "<line x1=\"0\" y1=\"185\" x2=\"1000\" y2=\"185\"/><text x=\"0\" y=\"225\">units in the last place of binary32</text></svg>";

@@ -17,7 +17,7 @@ p { margin: 6px 0; } code, .mono { font-family: ui-monospace, monospace; font-si
 .tile b { display: block; font-size: 22px; } .tile.bad b { color: var(--bad); } .tile.open b { color: var(--open); }
 table { border-collapse: collapse; width: 100%; } th, td { text-align: left; padding: 4px 8px; border-bottom: 1px solid var(--line); vertical-align: top; }
 th { font-weight: 600; color: var(--soft); font-size: 13px; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.v { white-space: nowrap; font-weight: 600; color: var(--good); } .v.wrong { color: var(--bad); } .v.open { color: var(--open); } .v.absent { color: var(--soft); font-weight: 400; }
+.v { white-space: nowrap; font-weight: 600; color: var(--good); } .v.wrong { color: var(--bad); } .v.open { color: var(--open); } .nw { white-space: nowrap; } .v .cases { color: var(--soft); font-weight: 400; } .v.absent { color: var(--soft); font-weight: 400; }
 .v.wrong::before { content: "✗ "; } .v.open::before { content: "? "; } .v.ok::before { content: "✓ "; }
 .finding { border: 1px solid var(--bad); border-radius: 6px; padding: 8px 14px; margin: 8px 0; overflow-wrap: anywhere; }
 .heat td { text-align: center; font-size: 12px; border: 1px solid var(--page); padding: 5px 3px; font-variant-numeric: tabular-nums; vertical-align: middle; background: rgba(var(--heat), var(--s)); }

@@ -98,9 +98,11 @@ std::vector<float> canonical_head(const Attention& a, std::size_t i, std::size_t
 constexpr std::uint32_t canary = 0x7FA5A5A5U;  // what the plug-in host fills outputs with
 
 std::string describe(std::size_t position, std::size_t head, std::size_t d, const LayerModel& layer, float got, const HeadBound& bound) {
-  return fmt::format("position {} (sees rows {} to {}), query head {} (KV head {}), channel {}: expected {:.9g} ± {:.2g}, got {}, {:.3g} ulps away",
+  return fmt::format("position {} (sees rows {} to {}), query head {} (KV head {}), channel {}: expected {:.9g} ± {:.2g}, got {}",
                      position, layer.first_visible(position), position, head, head / layer.group(), d, bound.exact[d], bound.bound[d],
-                     bits(got) == canary ? "nothing: the output was left unwritten" : show(got), ulps_of(bound.error[d], bound.exact[d]));
+                     bits(got) == canary ? "nothing: the output was left unwritten"
+                     : std::isfinite(got)  ? fmt::format("{} (0x{:08x}), {:.3g} ulps away", got, bits(got), ulps_of(bound.error[d], bound.exact[d]))
+                                           : fmt::format("{} (0x{:08x})", got, bits(got)));
 }
 
 class AttentionJudge {

@@ -22,8 +22,8 @@ data tiles(const json& c) {
   list << tile(count("wrong"), "wrong", "bad");
   list << tile(count("not_judged"), "not judged", "open");
   list << tile(count("cases"), "cases");
-  list << tile(c.at("accuracy").at("numbers").get<std::uint64_t>(), "numbers against their bound");
-  list << object({{"number", fmt::format("{:.2g}", c.at("accuracy").at("worst_error_over_bound").get<double>())}, {"what", "worst error / bound"}, {"tone", ""}});
+  list << tile(c.at("accuracy").at("numbers").get<std::uint64_t>(), "numbers within their bound");
+  list << object({{"number", fmt::format("{:.2g}", c.at("accuracy").at("worst_error_over_bound").get<double>())}, {"what", "their worst error / bound"}, {"tone", ""}});
   return list;
 }
 
@@ -64,7 +64,7 @@ std::vector<std::string> geometries(const json& coverage) {
 
 std::string histogram_caption(const json& c) {
   std::string caption = fmt::format("{} numbers within their bound, by their distance from the real value in units of the last place of its binary32. "
-                                    "Verdicts come from the bound of what the engine declares, not from this.",
+                                    "Verdicts come from the bound of what the engine declares, not from this: where terms cancel, an error of many ulps can still be no more than rounding.",
                                     grouped(c.at("accuracy").at("numbers").get<std::uint64_t>()));
   if (c.at("counts").at("wrong").get<std::uint64_t>() > 0) caption += " Numbers outside their bound are not in it: they are under \"What is wrong\".";
   return caption;

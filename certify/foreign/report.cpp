@@ -193,7 +193,7 @@ std::string report_text(const EngineReport& report, bool color) {
     if (!check.finding_file.empty()) text += fmt::format("       replay: ./kvcert replay {}\n", check.finding_file);
   }
   const Tally& heads = report.tally.heads;
-  text += fmt::format("\naccuracy  {} numbers held against their bound; the worst error is {:.2g} of it\n", heads.numbers, heads.worst_over_bound);
+  text += fmt::format("\naccuracy  {} numbers within their bound; the worst error is {:.2g} of it\n", heads.numbers, heads.worst_over_bound);
   for (const auto& [why, n] : heads.not_judged) text += fmt::format("          {} outputs outside the bound's hypotheses: {}\n", n, why);
   for (const Throughput& t : report.throughput) text += fmt::format("speed     {}: {}, {}\n", t.part, speed_text(t), t.measured);
   text += fmt::format("cases     {}, seed {}; the judge's digest of all answers is {:016x}\n", report.cases(), report.suite.seed, report.digest);
