@@ -131,7 +131,7 @@ EngineRunner::Judged EngineRunner::judge(const EngineCase& test, std::size_t var
     child(variant).end();
   }
   judged.verdict.verdict = Judgement::wrong;
-  judged.verdict.law = "no input ends an engine";
+  judged.verdict.law = fault.starts_with("a sanitizer reports") ? "no input makes a sanitizer speak" : "no input ends an engine";
   judged.verdict.sentence = fault;
   return judged;
 }
