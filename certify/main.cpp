@@ -31,6 +31,7 @@ int main(int argc, char** argv) try {
   app.name("kvcert");
   app.set_version_flag("--version", build::version);
   app.require_subcommand(1);
+  app.footer("Example: kvcert certify --engine ./mine.so --suite quick --html certificate.html\nkvcert COMMAND --help says more, with an example.");
 
   CertifyOptions certify;
   auto* certify_command = app.add_subcommand("certify", "run every check on the built-in cache, for each ISA of this machine");
