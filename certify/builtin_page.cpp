@@ -84,7 +84,7 @@ data tiles(const json& c, const Sum& sum) {
   list << tile(count("not_judged"), "not judged", "open");
   list << tile(count("cases"), "cases");
   list << tile(sum.numbers, "numbers within their bound");
-  list << object({{"number", fmt::format("{:.2g}", sum.worst)}, {"what", "their worst error / bound"}, {"tone", ""}});
+  list << object({{"number", fmt::format("{:.3g}", sum.worst)}, {"what", "their worst error / bound"}, {"tone", ""}});
   return list;
 }
 

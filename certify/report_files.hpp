@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 
 namespace kvcert::certify {
@@ -11,7 +13,12 @@ namespace kvcert::certify {
 /// Whether all of them can be written, asked before minutes of work; says which cannot. Empty paths are not asked for.
 inline bool can_write(std::initializer_list<std::string> paths) {
   for (const std::string& path : paths) {
-    if (path.empty() || std::ofstream(path, std::ios::app)) continue;
+    if (path.empty()) continue;
+    const bool there = std::filesystem::exists(path);
+    if (std::ofstream(path, std::ios::app)) {
+      if (!there) std::filesystem::remove(path);  // no empty certificate where the run comes to nothing
+      continue;
+    }
     fmt::print(stderr, "kvcert: cannot write {}\n", path);
     return false;
   }

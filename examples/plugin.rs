@@ -4,7 +4,7 @@
 //!     kvcert certify --engine ./plugin.so
 //!
 //! The structs mirror include/kvcert/engine.h. Operations that are null are shown as not judged.
-use std::ffi::{c_char, c_void};
+use std::os::raw::{c_char, c_void};
 
 #[repr(C)]
 pub struct Config {
@@ -91,7 +91,7 @@ extern "C" fn truncate(layer: &mut Layer, n: usize) -> Status {
     OK
 }
 static ENGINE: Engine = Engine {
-    abi: 1, size: std::mem::size_of::<Engine>(), name: c"plugin.rs".as_ptr(), version: c"1".as_ptr(), claims: 2,
+    abi: 1, size: std::mem::size_of::<Engine>(), name: b"plugin.rs\0".as_ptr() as *const c_char, version: b"1\0".as_ptr() as *const c_char, claims: 2,
     key_storage: 0, value_storage: 0, accumulation: 0, probability: 0, query: 0, record: 0, key_group: 0, value_group: 0,
     exp_ulps: 0.0, tanh_ulps: 0.0, variants: std::ptr::null(), create, destroy, append, attend,
     forward: std::ptr::null(), length: std::ptr::null(), truncate, rest: [std::ptr::null(); 15],

@@ -146,7 +146,7 @@ class AttentionJudge {
     ++tally_.heads.heads[declared_.canonical ? Judgement::bit_identical : Judgement::within_bound];
     count_coverage(a_.layer, position, a_.n, tally_);
     if (explain_ && covered) {
-      lines_ += fmt::format("\n         position {} sees rows {} to {}, head {}: expected {:.9g}, got {:.9g}, {:.3g} of the bound", position,
+      lines_ += fmt::format("\n         position {} sees rows {} to {}, head {}: expected {:.9g}, got {:.9g}, error / bound = {:.3g}", position,
                             a_.layer.first_visible(position), position, head, bound.exact[0], got[0],
                             bound.bound[0] == 0 ? 0 : bound.error[0] / bound.bound[0]);
     }

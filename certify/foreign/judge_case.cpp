@@ -162,7 +162,7 @@ class CaseJudge {
       case EngineOp::state: return vector(i, layer.state, "state");
       default: break;
     }
-    explain(i, fmt::format("done; {} positions", layer.length()));
+    explain(i, fmt::format("done; it holds {} position{}", layer.length(), layer.length() == 1 ? "" : "s"));
     return true;
   }
 

@@ -23,7 +23,7 @@ data tiles(const json& c) {
   list << tile(count("not_judged"), "not judged", "open");
   list << tile(count("cases"), "cases");
   list << tile(c.at("accuracy").at("numbers").get<std::uint64_t>(), "numbers within their bound");
-  list << object({{"number", fmt::format("{:.2g}", c.at("accuracy").at("worst_error_over_bound").get<double>())}, {"what", "their worst error / bound"}, {"tone", ""}});
+  list << object({{"number", fmt::format("{:.3g}", c.at("accuracy").at("worst_error_over_bound").get<double>())}, {"what", "their worst error / bound"}, {"tone", ""}});
   return list;
 }
 
@@ -102,6 +102,10 @@ std::string page(const json& c) {
   const data found = findings(c);
   if (found.is_non_empty_list()) root.set("has_findings", data(data::type::bool_true));
   root.set("findings", found);
+  const json& likely = c.at("likely");
+  if (likely.at("checks").get<std::uint64_t>() > 0) {
+    root.set("likely", fmt::format("Most likely {}: that fits {} of the {} wrong checks.", text(likely.at("hint")), likely.at("checks").get<std::uint64_t>(), c.at("counts").at("wrong").get<std::uint64_t>()));
+  }
   root.set("histogram", histogram(c.at("accuracy").at("ulp_histogram").get<std::vector<std::uint64_t>>()));
   root.set("histogram_caption", histogram_caption(c));
   root.set("features", list_of("feature", coverage_features()));

@@ -12,6 +12,7 @@ inline constexpr const char* page_template = R"HTML(<!doctype html>
 <div class="verdict {{good}}">{{sentence}}</div>
 <div class="tiles">{{#tiles}}<div class="tile {{tone}}"><b>{{number}}</b><span class="soft">{{what}}</span></div>{{/tiles}}</div>
 {{#has_findings}}<h2>What is wrong</h2>{{/has_findings}}
+{{#likely}}<p>{{likely}}</p>{{/likely}}
 {{#findings}}<div class="finding"><p><span class="v wrong">{{check}}</span> <span class="soft">{{wrong}} of {{cases}} cases{{#id}}, the first is {{id}}{{/id}}</span></p>
 <p>{{sentence}}</p>{{#hint}}<p><b>{{hint}}</b></p>{{/hint}}<p class="soft">Broken: {{law}}</p></div>{{/findings}}
 <h2>How far the outputs are from the real value</h2>

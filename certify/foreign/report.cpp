@@ -137,6 +137,30 @@ std::string EngineReport::verdict_sentence() const {
   return fmt::format("HOLDS: {} {} held, none wrong{}", held, held == 1 ? "check" : "checks", unjudged == 0 ? "" : fmt::format(", {} not judged", unjudged));
 }
 
+EngineReport::Likely EngineReport::likely() const {
+  std::map<std::string, Likely> causes;
+  std::vector<std::string> order;
+  for (const CheckResult& check : checks_) {
+    const std::string all = check.hint();
+    for (std::size_t at = 0; !all.empty() && at != std::string::npos;) {
+      const auto end = all.find("; or ", at);
+      const std::string one = all.substr(at, end == std::string::npos ? end : end - at);
+      Likely& cause = causes[one];
+      if (cause.checks++ == 0) {
+        order.push_back(one);
+        cause.hint = one;
+        cause.finding_file = check.finding_file;
+      }
+      at = end == std::string::npos ? end : end + 5;
+    }
+  }
+  Likely most;
+  for (const std::string& one : order) {
+    if (causes[one].checks > most.checks) most = causes[one];
+  }
+  return 2 * most.checks >= count(Judgement::wrong) ? most : Likely{};
+}
+
 json to_json(const EngineReport& report) {
   json checks = json::array();
   for (const CheckResult& check : report.checks()) checks.push_back(check_json(check));
@@ -173,6 +197,7 @@ json to_json(const EngineReport& report) {
             {"ulp_histogram", report.tally.heads.ulps}}},
           {"coverage", report.tally.heads.coverage},
           {"not_offered", report.tally.not_offered},
+          {"likely", {{"hint", report.likely().hint}, {"checks", report.likely().checks}}},
           {"digest", fmt::format("{:016x}", report.digest)},
           {"checks", std::move(checks)},
           {"not_covered", gaps(report)}};
@@ -193,12 +218,16 @@ std::string report_text(const EngineReport& report, bool color) {
     if (!check.finding_file.empty()) text += fmt::format("       replay: ./kvcert replay {}\n", check.finding_file);
   }
   const Tally& heads = report.tally.heads;
-  text += fmt::format("\naccuracy  {} numbers within their bound; the worst error is {:.2g} of it\n", heads.numbers, heads.worst_over_bound);
+  text += fmt::format("\naccuracy  {} numbers within their bound; the worst error is {:.3g} of it\n", heads.numbers, heads.worst_over_bound);
   for (const auto& [why, n] : heads.not_judged) text += fmt::format("          {} outputs outside the bound's hypotheses: {}\n", n, why);
   for (const Throughput& t : report.throughput) text += fmt::format("speed     {}: {}, {}\n", t.part, speed_text(t), t.measured);
   text += fmt::format("cases     {}, seed {}; the judge's digest of all answers is {:016x}\n", report.cases(), report.suite.seed, report.digest);
   for (const CheckResult& check : report.checks()) {
     for (const auto& [why, n] : check.why_not) text += fmt::format("not said  {}: {} of {} cases not judged: {}\n", check.name, n, check.cases, why);
+  }
+  if (const auto likely = report.likely(); likely.checks > 0) {
+    text += fmt::format("likely    {}: that fits {} of the {} wrong checks{}\n", likely.hint, likely.checks, report.count(Judgement::wrong),
+                        likely.finding_file.empty() ? "" : fmt::format("; begin with ./kvcert replay {}", likely.finding_file));
   }
   const Judgement tone = report.holds() ? Judgement::within_bound : Judgement::wrong;
   return text + painted("verdict   " + report.verdict_sentence(), tone, color) + "\n";

@@ -46,6 +46,13 @@ class EngineReport {
   /// Nothing wrong, and at least one output was held against bits or a bound.
   bool holds() const { return count(Judgement::wrong) == 0 && tally.heads.judged() > 0; }
   std::string verdict_sentence() const;
+  /// The hint that fits most wrong checks, and how many; none where none fits half of them.
+  struct Likely {
+    std::string hint;
+    std::uint64_t checks = 0;
+    std::string finding_file;  ///< of the first of them
+  };
+  Likely likely() const;
 
   Declared declared;
   std::string subject;       ///< "plug-in ./mine.so", "answers on standard input", "program ..."
