@@ -64,6 +64,17 @@ def schemas_hold(cases: str, answers: str) -> None:
         expect(f"answer.json refuses {bad}", not schema("answer.json").is_valid(bad))
 
 
+def every_fifth(cases: pathlib.Path, answers: str) -> tuple[pathlib.Path, str]:
+    """A fifth of the cases, from everywhere in the suite, and their answers behind the declaration: what is damaged below is the lines
+    between engine and judge, not the engine."""
+    few = cases.with_name("few.jsonl")
+    lines = cases.read_text().splitlines()[::5]
+    few.write_text("\n".join(lines) + "\n")
+    wanted = {json.loads(line)["id"] for line in lines}
+    hello, *rest = answers.splitlines()
+    return few, "\n".join([hello, *(line for line in rest if json.loads(line)["id"] in wanted)]) + "\n"
+
+
 def order_and_damage(folder: pathlib.Path, cases: pathlib.Path, answers: str) -> None:
     lines = answers.splitlines()
     hello, rest = lines[0], lines[1:]
@@ -180,7 +191,8 @@ def main() -> int:
         status, _, output = certificate_of(folder, cases, answered.stdout)
         expect("the NumPy engine holds", status == 0, output)
         schemas_hold(generated.stdout, answered.stdout)
-        order_and_damage(folder, cases, answered.stdout)
+        few, answers_of_few = every_fifth(cases, answered.stdout)
+        order_and_damage(folder, few, answers_of_few)
         broken_copy(folder, cases)
         plugins(folder)
         bad_calls(folder)

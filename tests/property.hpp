@@ -9,6 +9,7 @@
 #include <iostream>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "certify/engine.hpp"
 #include "certify/generate.hpp"
@@ -41,6 +42,17 @@ using FastEngines = std::tuple<Scalar, Avx2, Avx512>;
 /// False for an ISA that this machine lacks. Such a test is announced and counted by the caller, not passed over.
 inline bool has(const certify::ReferenceEngine&) { return true; }
 inline bool has(const certify::OptimizedEngine& engine) { return optimized::is_available(engine.isa); }
+
+/// The optimized engine once for each ISA that this machine has; one that it lacks is announced.
+inline std::vector<certify::OptimizedEngine> engines_present(const std::string& what) {
+  std::vector<certify::OptimizedEngine> present;
+  const auto look_at = [&](const certify::OptimizedEngine& engine) {
+    if (has(engine)) present.push_back(engine);
+    else std::cout << "NOT RUN: " << what << " on " << engine.name() << ", which this machine lacks\n";
+  };
+  std::apply([&](const auto&... engine) { (look_at(engine), ...); }, FastEngines{});
+  return present;
+}
 
 /// quick: a quarter of the default number of cases; full: ten times as many.
 inline std::size_t at_level(std::size_t cases) {
