@@ -42,6 +42,7 @@ class Player {
     if (const auto alive = cache_.alive()) at.alive.assign(alive->begin(), alive->end());
     at.trace = cache_.o1_trace_positions();
     at.mode = cache_.mode();
+    at.frozen = cache_.frozen();
     at.saved = saved_.size();
     return at;
   }
