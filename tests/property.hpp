@@ -66,8 +66,8 @@ inline std::size_t at_level(std::size_t cases) {
   return cases;
 }
 
-/// How many of `cases` of a law an engine gets, where each is asked apart. AVX-512 gets a quarter: its int8, state and binary16 kernels are AVX2's, and its
-/// outputs are compared with every other ISA's by the digests besides. The other ISAs keep what docs/laws.md says.
+/// How many of `cases` of a law an engine gets, where each is asked apart. AVX-512 gets a quarter: what it computes is held
+/// against the reference by every case of law 13 and of the histories, and against every other ISA by the digests.
 inline std::size_t cases_for(const certify::ReferenceEngine&, std::size_t cases) { return cases; }
 inline std::size_t cases_for(const certify::OptimizedEngine& engine, std::size_t cases) {
   return engine.name() == "avx512" ? cases / 4 + 1 : cases;

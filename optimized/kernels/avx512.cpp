@@ -2,7 +2,7 @@
 //
 // Compiled with that set's flags: everything here has internal linkage, and nothing inline comes from elsewhere
 // (kernels.hpp says why). avx512_elementary.hpp and avx512_products.hpp are parts of this unit and of no other.
-#include "optimized/kernels/avx512_elementary.hpp"  // first: it says how immintrin.h is to be taken
+#include "optimized/kernels/avx512_elementary.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -181,6 +181,6 @@ void tanh_row(const float* in, float* out, std::size_t n) {
 }  // namespace
 
 constinit const Table avx512_table{scores, softcap_row, softmax_rows, weighted_sum, add_row, canonicalize_row,
-                                   exp_row, tanh_row, calls, &avx2_int8, &scalar_binary16, &avx2_state};
+                                   exp_row, tanh_row, calls, &avx512_int8, &avx512_binary16, &avx512_state};
 
 }  // namespace kvcert::optimized::kernels
