@@ -122,10 +122,13 @@ json to_json(const Certificate& certificate) {
     if (section.has_outputs) {
       entry["output_digest"] = fmt::format("{:016x}", section.digest);
       entry["kernel_calls"] = section.kernel_calls;
+      entry["throughput"] = to_json(section.throughput);
       entry["accuracy"] = {{"numbers", section.tally.numbers},
                            {"worst_error_over_bound", section.tally.worst_over_bound},
                            {"worst_error_in_units_of_u_sum_w_v", section.tally.worst_units},
-                           {"heads_outside_the_hypotheses", section.tally.not_judged}};
+                           {"heads_outside_the_hypotheses", section.tally.not_judged},
+                           {"ulp_histogram", section.tally.ulps}};
+      entry["coverage"] = section.tally.coverage;
     }
     sections.push_back(std::move(entry));
   }
@@ -187,6 +190,9 @@ std::string summary(const Certificate& certificate, bool color) {
   }
   text += fmt::format("outputs   {}: {}\n", engines == 1 ? "one engine, nothing to compare"
                                             : certificate.digests_agree() ? "the same bits" : "THE BITS DIFFER", digests);
+  for (const Section& section : certificate.sections) {
+    for (const Throughput& t : section.throughput) text += fmt::format("speed     {}, {}: {}\n", section.engine, t.part, speed_text(t));
+  }
   text += fmt::format("cases     {}, seed {}; {} said nothing, having no row that the law is about\n", certificate.cases(), certificate.seed, silent);
   if (certificate.percent != 100) text += fmt::format("          {} % of the standard number\n", certificate.percent);
   for (const std::string& gap : not_covered()) text += fmt::format("not said  {}\n", gap);

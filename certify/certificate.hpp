@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "certify/checks.hpp"
+#include "certify/throughput.hpp"
 
 namespace kvcert::certify {
 
@@ -19,6 +20,7 @@ struct Section {
   std::uint64_t digest = 0;    ///< of all outputs of law 13
   bool has_outputs = false;    ///< whether there was anything to digest
   std::uint64_t kernel_calls = 0;
+  std::vector<Throughput> throughput;
 };
 
 struct Certificate {

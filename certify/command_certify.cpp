@@ -9,11 +9,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "certify/builtin_page.hpp"
 #include "certify/certificate.hpp"
 #include "certify/checks.hpp"
 #include "certify/commands.hpp"
 #include "certify/progress.hpp"
 #include "certify/replay_file.hpp"
+#include "certify/report_files.hpp"
 #include "optimized/dispatch.hpp"
 
 namespace kvcert::certify {
@@ -102,13 +104,7 @@ int run_certify(const CertifyOptions& options) {
     }
     engines.push_back({*isa});
   }
-  if (!options.json_file.empty()) {  // better now than after two minutes
-    std::ofstream file(options.json_file, std::ios::app);
-    if (!file) {
-      fmt::print(stderr, "kvcert: cannot write {}\n", options.json_file);
-      return 2;
-    }
-  }
+  if (!can_write({options.json_file, options.html_file})) return 2;
 
   const auto begin = std::chrono::steady_clock::now();
   Certificate certificate;
@@ -131,21 +127,16 @@ int run_certify(const CertifyOptions& options) {
     if (i > 0) {
       section.has_outputs = true;
       section.kernel_calls = optimized::kernel_calls(engines[i - 1].isa) - calls;
+      section.throughput = measure_throughput(engines[i - 1]);
     }
     certificate.sections.push_back(std::move(section));
   }
   progress.erase();
   certificate.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   fmt::print("{}", summary(certificate, isatty(STDOUT_FILENO) != 0));
-  if (!options.json_file.empty()) {
-    std::ofstream file(options.json_file);
-    file << to_json(certificate).dump(1) << "\n";
-    if (!file.flush()) {
-      fmt::print(stderr, "kvcert: cannot write {}\n", options.json_file);
-      return 2;
-    }
-    fmt::print("written   {}\n", options.json_file);
-  }
+  const nlohmann::json whole = to_json(certificate);
+  if (!write_text(options.json_file, whole.dump(1, ' ', false, nlohmann::json::error_handler_t::replace))) return 2;
+  if (!options.html_file.empty() && !write_text(options.html_file, builtin_page(whole))) return 2;
   return certificate.holds() ? 0 : 1;
 }
 

@@ -12,6 +12,7 @@
 #include "certify/foreign/answers_judge.hpp"
 #include "certify/foreign/page.hpp"
 #include "certify/foreign/runner.hpp"
+#include "certify/report_files.hpp"
 
 namespace kvcert::certify {
 namespace {
@@ -53,16 +54,8 @@ SuiteSpec spec_of(const SuiteOptions& options) {
 int finish(const EngineReport& report, const ReportFiles& files) {
   fmt::print("{}", report_text(report, isatty(STDOUT_FILENO) != 0));
   const json certificate = to_json(report);
-  for (const auto& [path, html] : {std::pair{files.json, false}, {files.html, true}}) {
-    if (path.empty()) continue;
-    std::ofstream file(path);
-    file << (html ? page(certificate) : certificate.dump(1, ' ', false, json::error_handler_t::replace)) << "\n";
-    if (!file.flush()) {
-      fmt::print(stderr, "kvcert: cannot write {}\n", path);
-      return 2;
-    }
-    fmt::print("written   {}\n", path);
-  }
+  if (!write_text(files.json, certificate.dump(1, ' ', false, json::error_handler_t::replace))) return 2;
+  if (!files.html.empty() && !write_text(files.html, page(certificate))) return 2;
   return report.holds() ? 0 : 1;
 }
 
@@ -83,6 +76,7 @@ int run_certify_engine(const EngineOptions& options) {
   const EngineSource source = source_of(options);
   const SuiteSpec spec = spec_of(options.suite);
   parts(spec);  // a suite that does not exist is said before anything is started
+  if (!can_write({options.files.json, options.files.html})) return 2;
   EngineRunner runner(source);
   if (const std::string fault = runner.begin(); !fault.empty()) {
     fmt::print(stderr, "kvcert: {}\n", fault);
@@ -109,6 +103,7 @@ int run_gen(const SuiteOptions& options) {
 }
 
 int run_judge(const std::string& cases, const std::string& findings, const ReportFiles& files) {
+  if (!can_write({files.json, files.html})) return 2;
   const auto begin = std::chrono::steady_clock::now();
   AnswersJudge judge(cases, findings);
   if (const std::string fault = judge.index(); !fault.empty()) {

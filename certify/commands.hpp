@@ -10,7 +10,7 @@
 namespace kvcert::certify {
 
 struct CertifyOptions {
-  std::string json_file;                      ///< empty: no certificate is written
+  std::string json_file, html_file;           ///< empty: no certificate is written
   std::string isa;                            ///< empty: every ISA this machine has
   std::uint64_t seed = 1;
   unsigned percent = 100;                     ///< of the standard number of cases

@@ -31,6 +31,7 @@ int main(int argc, char** argv) try {
   app.name("kvcert");
   app.set_version_flag("--version", build::version);
   app.require_subcommand(1);
+  app.footer("Example: kvcert certify --engine ./mine.so --suite quick --html certificate.html\nkvcert COMMAND --help says more, with an example.");
 
   CertifyOptions certify;
   auto* certify_command = app.add_subcommand("certify", "run every check on the built-in cache, for each ISA of this machine");
@@ -41,7 +42,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   certify_command->add_option("--findings", certify.findings, "folder for the smallest failing cases")->capture_default_str();
-  certify_command->footer("Example: kvcert certify --json certificate.json\nExit status: 0 if everything holds, 1 if not, 2 for a bad call.");
+  certify_command->footer("Example: kvcert certify --json certificate.json --html certificate.html\nExample: kvcert certify --engine ./mine.so --suite quick\nExit status: 0 if everything holds, 1 if not, 2 for a bad call.");
 
   EngineOptions engine;
   certify_command->add_option("--engine", engine.library, "instead: a shared library with the interface of kvcert/engine.h");
@@ -49,7 +50,7 @@ int main(int argc, char** argv) try {
   certify_command->add_option("--option", engine.option, "passed to the library's kvcert_engine_v1");
   certify_command->add_option("--seconds", engine.seconds, "a case that takes an engine longer is a finding")->check(CLI::Range(0.01, 3600.0))->capture_default_str();
   certify_command->add_option("--memory", engine.megabytes, "an engine that takes more megabytes is a finding; 0 = no limit")->capture_default_str();
-  certify_command->add_option("--html", engine.files.html, "write the certificate as a page here (engines of other makes)");
+  certify_command->add_option("--html", engine.files.html, "write the certificate as a page here, for a browser");
   auto* engine_suite = certify_command->add_option_group("cases", "for --engine and --program");
   engine_suite->add_option("--suite", engine.suite.suite, "quick, standard, or the name of one check")->capture_default_str();
   engine_suite->add_option("--geometry", engine.suite.geometry, "KV heads x head_dim, as in 8x128 (default: several)");
@@ -127,6 +128,7 @@ int main(int argc, char** argv) try {
   engine.suite.seed = certify.seed;
   engine.findings = certify.findings;
   engine.files.json = certify.json_file;
+  certify.html_file = engine.files.html;
   const bool foreign = !engine.library.empty() || !engine.program.empty();
   const int status = *certify_command && foreign ? run_certify_engine(engine)
                      : *certify_command          ? run_certify(certify)

@@ -11,6 +11,8 @@
   fuzz.py afl TARGET [SECONDS]                the same target under AFL++
   fuzz.py oss-fuzz                            fuzz/oss-fuzz/build.sh with the variables that OSS-Fuzz sets
 
+Example: ./kvcert fuzz import_wire 300
+
 Findings are files kvcert-findings/fuzz-TARGET-…, each with a .txt beside it that says what went wrong and how to see it again.
 """
 import os

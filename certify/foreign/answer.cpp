@@ -53,12 +53,20 @@ StepAnswer step_from(const json& value, Precision type) {
 
 }  // namespace
 
+void CallTime::add(const CallTime& other) {
+  calls += other.calls;
+  count += other.count;
+  visible += other.visible;
+  nanoseconds += other.nanoseconds;
+}
+
 json to_json(const EngineAnswer& answer) {
   json steps = json::array();
   for (const StepAnswer& step : answer.steps) steps.push_back(step_json(step, answer.type));
   json object{{"id", answer.id}, {"steps", std::move(steps)}};
   if (answer.type != Precision::f32) object["type"] = name(answer.type);
   if (!answer.environment.empty()) object["environment"] = answer.environment;
+  for (const auto& [op, t] : answer.times) object["times"][op] = {t.calls, t.count, t.visible, t.nanoseconds};
   return object;
 }
 
@@ -82,6 +90,8 @@ EngineAnswer answer_from_json(const json& object) try {
     }
   }
   answer.environment = object.value("environment", "");
+  const json times = object.value("times", json::object());
+  for (const auto& [op, t] : times.items()) answer.times[op] = {t.at(0), t.at(1), t.at(2), t.at(3)};
   return answer;
 } catch (const json::exception& fault) {
   throw std::runtime_error(fmt::format("not an answer: {}", fault.what()));

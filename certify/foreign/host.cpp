@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -92,6 +93,7 @@ class Play {
     if (answer.status == Status::ok && !model_.must_refuse(s)) model_.apply(s);
     return answer;
   }
+  std::map<std::string, CallTime> take_times() { return std::exchange(times_, {}); }
 
  private:
   static StepAnswer unsupported() { return {.status = Status::unsupported, .numbers = {}, .count = {}, .text = {}}; }
@@ -101,7 +103,7 @@ class Play {
     kvcert_layer* layer = layers_.contains(s.on) ? layers_.at(s.on) : nullptr;
     if (layer == nullptr) return unsupported();
     switch (s.op) {
-      case EngineOp::append: return e_.append ? answer_of(e_.append(layer, s.k.data(), s.v.data(), s.n), "append") : unsupported();
+      case EngineOp::append: return e_.append ? append(layer, s) : unsupported();
       case EngineOp::attend: return attend(layer, s, s.from);
       case EngineOp::forward: return forward(layer, s);
       case EngineOp::truncate: return e_.truncate ? answer_of(e_.truncate(layer, s.n), "truncate") : unsupported();
@@ -147,14 +149,46 @@ class Play {
     return answer;
   }
 
+  /// The library's part of a step, and how long it took.
+  template <class Call>
+  kvcert_status timed(const char* name, std::size_t count, std::size_t visible, const Call& call_engine) {
+    const auto begin = std::chrono::steady_clock::now();
+    const kvcert_status status = call_engine();
+    const auto taken = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
+    if (status == KVCERT_OK && count > 0) times_[name].add({1, count, visible, static_cast<std::uint64_t>(taken)});
+    return status;
+  }
+
+  /// Query heads of all positions of a step; 0 where the engine made a layer that it had to refuse.
+  std::size_t queries(const EngineStep& s) const { return model_.has_layer(s) ? s.n * model_.layer(s).config.query_heads : 0; }
+
+  /// How many rows the queries of positions from ... from + n - 1 see, over all query heads.
+  std::size_t visible(const EngineStep& s, std::size_t from) const {
+    if (!model_.has_layer(s)) return 0;
+    const LayerModel& layer = model_.layer(s);
+    std::size_t rows = 0;
+    for (std::size_t position = from; position < from + s.n; ++position) rows += position + 1 - layer.first_visible(position);
+    return rows * layer.config.query_heads;
+  }
+
+  StepAnswer append(kvcert_layer* layer, const EngineStep& s) {
+    const std::size_t rows = model_.has_layer(s) ? s.n * model_.layer(s).config.kv_heads : 0;
+    return answer_of(timed("append", rows, 0, [&] { return e_.append(layer, s.k.data(), s.v.data(), s.n); }), "append");
+  }
+
   StepAnswer attend(kvcert_layer* layer, const EngineStep& s, std::size_t from) {
     if (e_.attend == nullptr) return unsupported();
-    return into_output(s.q.size(), "attend", [&](float* out) { return e_.attend(layer, s.q.data(), from, s.n, out); });
+    return into_output(s.q.size(), "attend", [&](float* out) {
+      return timed("attend", queries(s), visible(s, from), [&] { return e_.attend(layer, s.q.data(), from, s.n, out); });
+    });
   }
 
   StepAnswer forward(kvcert_layer* layer, const EngineStep& s) {
     if (e_.forward != nullptr) {
-      return into_output(s.q.size(), "forward", [&](float* out) { return e_.forward(layer, s.k.data(), s.v.data(), s.q.data(), s.n, out); });
+      return into_output(s.q.size(), "forward", [&](float* out) {
+        return timed("forward", queries(s), visible(s, model_.has_layer(s) ? model_.layer(s).positions() : 0),
+                     [&] { return e_.forward(layer, s.k.data(), s.v.data(), s.q.data(), s.n, out); });
+      });
     }
     if (e_.append == nullptr || e_.attend == nullptr) return unsupported();
     const std::size_t from = model_.layer(s).positions();
@@ -242,6 +276,7 @@ class Play {
   const kvcert_engine& e_;
   std::uint32_t variant_;
   Model model_;
+  std::map<std::string, CallTime> times_;
   std::map<std::size_t, kvcert_layer*> layers_;
   std::map<std::size_t, std::vector<float>> sinks_;
   std::map<std::size_t, void*> snapshots_;
@@ -290,6 +325,7 @@ int run_host(const HostOptions& options) {
         }
         set_float_control(control);
       }
+      answer.times = play.take_times();
     }
     answer.environment = std::exchange(changed, "");
     std::cout << to_json(answer).dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;

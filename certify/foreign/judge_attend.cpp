@@ -65,21 +65,9 @@ HeadBound bound_of(const Attention& a, const Visible& rows, std::size_t i, std::
   return bound;
 }
 
-std::size_t ulp_bin(double error, double exact) {
-  const int exponent = exact == 0 ? -149 : std::max(std::ilogb(exact) - 23, -149);
-  const double ulps = std::ldexp(error, -exponent);
-  std::size_t bin = 0;
-  for (double limit = 0.5; bin + 1 < ulp_bins && !(ulps <= limit); limit *= 2) ++bin;
-  return bin;
-}
-
-double ulps_of(double error, double exact) {
-  return std::ldexp(error, -(exact == 0 ? -149 : std::max(std::ilogb(exact) - 23, -149)));
-}
-
 void count_coverage(const LayerModel& layer, std::size_t position, std::size_t n, EngineTally& tally) {
   const EngineLayer& config = layer.config;
-  auto& row = tally.coverage[fmt::format("{}×{}, {} query heads", config.kv_heads, config.head_dim, config.query_heads)];
+  auto& row = tally.heads.coverage[fmt::format("{}×{}, {} query heads", config.kv_heads, config.head_dim, config.query_heads)];
   const bool features[] = {true,
                            config.window != 0,
                            config.window != 0 && position >= config.window,
@@ -110,9 +98,11 @@ std::vector<float> canonical_head(const Attention& a, std::size_t i, std::size_t
 constexpr std::uint32_t canary = 0x7FA5A5A5U;  // what the plug-in host fills outputs with
 
 std::string describe(std::size_t position, std::size_t head, std::size_t d, const LayerModel& layer, float got, const HeadBound& bound) {
-  return fmt::format("position {} (sees rows {} to {}), query head {} (KV head {}), channel {}: expected {:.9g} ± {:.2g}, got {}, {:.3g} ulps away",
+  return fmt::format("position {} (sees rows {} to {}), query head {} (KV head {}), channel {}: expected {:.9g} ± {:.2g}, got {}",
                      position, layer.first_visible(position), position, head, head / layer.group(), d, bound.exact[d], bound.bound[d],
-                     bits(got) == canary ? "nothing: the output was left unwritten" : show(got), ulps_of(bound.error[d], bound.exact[d]));
+                     bits(got) == canary ? "nothing: the output was left unwritten"
+                     : std::isfinite(got)  ? fmt::format("{} (0x{:08x}), {:.3g} ulps away", got, bits(got), ulps_of(bound.error[d], bound.exact[d]))
+                                           : fmt::format("{} (0x{:08x})", got, bits(got)));
 }
 
 class AttentionJudge {
@@ -172,10 +162,7 @@ class AttentionJudge {
         }
         continue;
       }
-      ++tally_.heads.numbers;
-      ++tally_.ulps[ulp_bin(bound.error[d], bound.exact[d])];
-      if (bound.bound[d] > 0) tally_.heads.worst_over_bound = std::max(tally_.heads.worst_over_bound, bound.error[d] / bound.bound[d]);
-      if (bound.unit[d] > 0x1p-120) tally_.heads.worst_units = std::max(tally_.heads.worst_units, bound.error[d] / bound.unit[d]);
+      tally_.heads.count(bound, d);
     }
   }
 

@@ -248,12 +248,8 @@ class CaseJudge {
 
 void EngineTally::add(const EngineTally& other) {
   heads.add(other.heads);
-  for (std::size_t i = 0; i < ulp_bins; ++i) ulps[i] += other.ulps[i];
   exact_steps += other.exact_steps;
   for (const auto& [op, n] : other.not_offered) not_offered[op] += n;
-  for (const auto& [geometry, features] : other.coverage) {
-    for (const auto& [feature, n] : features) coverage[geometry][feature] += n;
-  }
 }
 
 CaseVerdict judge_case(const EngineCase& test, const EngineAnswer& answer, const Declared& declared, EngineTally& tally,

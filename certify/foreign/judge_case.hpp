@@ -1,7 +1,6 @@
 // The verdict about one answer: every number that an engine gave back is held against what the case's history means.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,17 +13,11 @@
 
 namespace kvcert::certify {
 
-/// Errors in units of the last place of the exact value's binary32: at most ½, 1, 2, 4, … 2^21, and more.
-inline constexpr std::size_t ulp_bins = 24;
-
 /// Sums over many cases. One head of one position is one output.
 struct EngineTally {
   Tally heads;
-  std::array<std::uint64_t, ulp_bins> ulps{};
   std::uint64_t exact_steps = 0;                             ///< counts, vectors and refusals that were as they must be
   std::map<std::string, std::uint64_t> not_offered;          ///< steps by operation that the engine does not have
-  /// "2×4 heads 6" → feature → judged outputs.
-  std::map<std::string, std::map<std::string, std::uint64_t>> coverage;
   void add(const EngineTally& other);
 };
 

@@ -60,7 +60,9 @@ std::vector<std::string> gaps(const EngineReport& report) {
     sentences.push_back(fmt::format("{}: {}", check.name, why.empty() ? "no case" : why));
   }
   sentences.emplace_back("generated cases, not all inputs");
-  sentences.emplace_back("one sequence in one thread; nothing is said about speed");
+  sentences.emplace_back("one sequence in one thread");
+  sentences.emplace_back(report.throughput.empty() ? "speed: answers came over standard input, and nobody could time the engine"
+                                                   : "speed is what these small cases took on this machine at that time; no verdict rests on it");
   return sentences;
 }
 
@@ -132,7 +134,7 @@ std::string EngineReport::verdict_sentence() const {
   const auto held = checks_.size() - wrong - unjudged;
   if (wrong > 0) return fmt::format("DOES NOT HOLD: {} of {} checks wrong, {} held, {} not judged", wrong, checks_.size(), held, unjudged);
   if (tally.heads.judged() == 0) return "DOES NOT HOLD: no output could be held against canonical bits or a bound";
-  return fmt::format("HOLDS: {} checks held, none wrong{}", held, unjudged == 0 ? "" : fmt::format(", {} not judged", unjudged));
+  return fmt::format("HOLDS: {} {} held, none wrong{}", held, held == 1 ? "check" : "checks", unjudged == 0 ? "" : fmt::format(", {} not judged", unjudged));
 }
 
 json to_json(const EngineReport& report) {
@@ -160,6 +162,7 @@ json to_json(const EngineReport& report) {
           {"suite", std::move(suite)},
           {"seconds", report.seconds},
           {"engine_seconds", report.engine_seconds},
+          {"throughput", to_json(report.throughput)},
           {"counts", std::move(counts)},
           {"outputs", std::move(heads)},
           {"accuracy",
@@ -167,8 +170,8 @@ json to_json(const EngineReport& report) {
             {"worst_error_over_bound", report.tally.heads.worst_over_bound},
             {"worst_error_in_units_of_u_sum_w_v", report.tally.heads.worst_units},
             {"outputs_outside_the_hypotheses", report.tally.heads.not_judged},
-            {"ulp_histogram", report.tally.ulps}}},
-          {"coverage", report.tally.coverage},
+            {"ulp_histogram", report.tally.heads.ulps}}},
+          {"coverage", report.tally.heads.coverage},
           {"not_offered", report.tally.not_offered},
           {"digest", fmt::format("{:016x}", report.digest)},
           {"checks", std::move(checks)},
@@ -190,8 +193,9 @@ std::string report_text(const EngineReport& report, bool color) {
     if (!check.finding_file.empty()) text += fmt::format("       replay: ./kvcert replay {}\n", check.finding_file);
   }
   const Tally& heads = report.tally.heads;
-  text += fmt::format("\naccuracy  {} numbers held against their bound; the worst error is {:.2f} of it\n", heads.numbers, heads.worst_over_bound);
+  text += fmt::format("\naccuracy  {} numbers within their bound; the worst error is {:.2g} of it\n", heads.numbers, heads.worst_over_bound);
   for (const auto& [why, n] : heads.not_judged) text += fmt::format("          {} outputs outside the bound's hypotheses: {}\n", n, why);
+  for (const Throughput& t : report.throughput) text += fmt::format("speed     {}: {}, {}\n", t.part, speed_text(t), t.measured);
   text += fmt::format("cases     {}, seed {}; the judge's digest of all answers is {:016x}\n", report.cases(), report.suite.seed, report.digest);
   for (const CheckResult& check : report.checks()) {
     for (const auto& [why, n] : check.why_not) text += fmt::format("not said  {}: {} of {} cases not judged: {}\n", check.name, n, check.cases, why);

@@ -9,6 +9,7 @@
 
 #include "certify/foreign/judge_case.hpp"
 #include "certify/foreign/suite.hpp"
+#include "certify/throughput.hpp"
 
 namespace kvcert::certify {
 
@@ -54,6 +55,7 @@ class EngineReport {
   EngineTally tally;
   std::uint64_t digest = 0;  ///< sum over cases, so that their order does not matter
   double seconds = 0, engine_seconds = 0;
+  std::vector<Throughput> throughput;  ///< empty: nobody could measure it
 
  private:
   std::vector<CheckResult> checks_;

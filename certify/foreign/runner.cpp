@@ -24,6 +24,32 @@ std::string own_path() {
   return fault ? "kvcert" : path.string();
 }
 
+/// A whole case, as a program was asked: how many queries it answered, and in what time.
+CallTime round_trip(const EngineCase& test, const EngineAnswer& answer, Clock::duration taken) {
+  CallTime time{1, 0, 0, static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count())};
+  std::map<std::size_t, std::size_t> heads;
+  for (std::size_t i = 0; i < std::min(test.steps.size(), answer.steps.size()); ++i) {
+    const EngineStep& step = test.steps[i];
+    if (step.op == EngineOp::create) heads[step.on] = step.layer.query_heads;
+    if ((step.op == EngineOp::attend || step.op == EngineOp::forward) && answer.steps[i].numbers) time.count += step.n * heads[step.on];
+  }
+  return time;
+}
+
+/// What the certificate says about speed.
+std::vector<Throughput> throughput_of(const std::map<std::string, CallTime>& times) {
+  std::vector<Throughput> list;
+  for (const auto& [op, t] : times) {
+    const bool inside = op != "case";
+    Throughput entry{op, "", op == "append" ? "rows" : "queries", t.calls, t.count, static_cast<double>(t.nanoseconds) * 1e-9, {}};
+    entry.measured = inside ? fmt::format("inside the library's {}, over the cases of this suite", op)
+                            : "from a case sent to its answer read, with pipe, JSON and every other step of the case";
+    if (op == "attend" || op == "forward") entry.visible_rows = static_cast<double>(t.visible) / static_cast<double>(t.count);
+    if (t.count > 0) list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 std::string one_line(const json& object) { return object.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -73,7 +99,10 @@ Child::Line EngineRunner::ask(const EngineCase& test, std::size_t variant) {
     }
   }
   if (!got.text) return got;
-  if (const std::string report = engine.sanitizer_report(); !report.empty()) return {std::nullopt, "a sanitizer reports " + report, false};
+  if (const std::string report = engine.sanitizer_report(); !report.empty()) {
+    engine.end();  // UBSan says each place once in a process: only a new one says it again, for the next case and for a smaller one
+    return {std::nullopt, "a sanitizer reports " + report, false};
+  }
   return got;
 }
 
@@ -83,13 +112,16 @@ EngineRunner::Judged EngineRunner::judge(const EngineCase& test, std::size_t var
   std::string fault;
   try {
     const Child::Line line = ask(test, variant);
-    engine_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
+    const auto taken = Clock::now() - begin;
+    engine_seconds_ += std::chrono::duration<double>(taken).count();
     judged.hung = line.hung;
     fault = line.fault;
     if (line.text) {
       judged.answer = answer_from_json(json::parse(*line.text));
       if (judged.answer->id != test.id) throw std::runtime_error(fmt::format("the answer is to \"{}\", asked was \"{}\"", judged.answer->id, test.id));
       judged.environment = std::exchange(judged.answer->environment, "");
+      judged.times = std::exchange(judged.answer->times, {});
+      if (!source_.program.empty()) judged.times = {{"case", round_trip(test, *judged.answer, taken)}};
       judged.verdict = judge_case(test, *judged.answer, declared_, tally, options);
       return judged;
     }
@@ -99,7 +131,7 @@ EngineRunner::Judged EngineRunner::judge(const EngineCase& test, std::size_t var
     child(variant).end();
   }
   judged.verdict.verdict = Judgement::wrong;
-  judged.verdict.law = "no input ends an engine";
+  judged.verdict.law = fault.starts_with("a sanitizer reports") ? "no input makes a sanitizer speak" : "no input ends an engine";
   judged.verdict.sentence = fault;
   return judged;
 }
@@ -156,6 +188,7 @@ class SuiteRun {
       auto judged = runner_.judge(test, variant, report_.tally);
       hung = hung || judged.hung;
       if (!judged.environment.empty()) environment(test.id, judged.environment);
+      for (const auto& [op, time] : judged.times) times_[op].add(time);
       if (judged.verdict.verdict == Judgement::wrong && runner_.declared().variants.size() > 1) {
         judged.verdict.sentence = fmt::format("variant \"{}\": {}", runner_.declared().variants[variant], judged.verdict.sentence);
       }
@@ -212,6 +245,7 @@ class SuiteRun {
   }
 
   void finish() {
+    report_.throughput = throughput_of(times_);
     if (source_.library.empty()) return;  // only the plug-in's host can see the modes
     CaseVerdict verdict;
     verdict.verdict = changed_.empty() ? Judgement::holds : Judgement::wrong;
@@ -225,6 +259,7 @@ class SuiteRun {
   const EngineSource& source_;
   const SuiteSpec& spec_;
   std::string findings_, changed_;
+  std::map<std::string, CallTime> times_;
   EngineReport& report_;
 };
 

@@ -1,6 +1,7 @@
 // Puts cases to an engine in a child process and judges what comes back; a child that ends is a finding, and is started again.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ class EngineRunner {
     CaseVerdict verdict;
     std::optional<EngineAnswer> answer;
     std::string environment;  ///< what the library did to the floating-point modes
+    std::map<std::string, CallTime> times;  ///< inside the library; of a program: one entry, from the case sent to its answer
     bool hung = false;
   };
   Judged judge(const EngineCase& test, std::size_t variant, EngineTally& tally, JudgeOptions options = {});

@@ -26,9 +26,7 @@ inline std::optional<std::string> outside(const HeadBound& bound, std::span<cons
       return fmt::format("{}: out[{}] is {}; the real value is {:.17g}, so the error is {:.3g}, and the bound is {:.3g}", where, d,
                          show(got[d]), bound.exact[d], bound.error[d], bound.bound[d]);
     }
-    if (bound.bound[d] > 0) tally.worst_over_bound = std::max(tally.worst_over_bound, bound.error[d] / bound.bound[d]);
-    if (bound.unit[d] > 0x1p-120) tally.worst_units = std::max(tally.worst_units, bound.error[d] / bound.unit[d]);
-    ++tally.numbers;
+    tally.count(bound, d);
   }
   ++tally.heads[Judgement::bit_identical];
   return std::nullopt;
@@ -100,6 +98,7 @@ Outcome int8_accuracy(const Engine& engine, const TestCase& original, Tally& tal
     const auto bound = evaluate_int8_bound(in, got);
     const auto where = fmt::format("{} rows, head {}", n, head);
     if (auto found = outside(bound, got, where, tally)) return violated(*found);
+    tally.cover(test.geometry, {"int8 rows"});
     if (!exact) continue;
     if (auto found = not_rounded(bound, std::span<const float>(exact->output).subspan(head * dim, dim), where)) return violated(*found);
   }
@@ -151,6 +150,7 @@ Outcome bounded_accuracy(const Engine& engine, const TestCase& test, Tally& tall
       const auto bound = evaluate_bounded_bound(bounded_input(*layer, rope, ring.q[i], sinks, ring.scale, ring.query_heads, head), got);
       const auto where = fmt::format("step {}, head {}", i, head);
       if (auto found = outside(bound, got, where, tally)) return violated(*found);
+      tally.cover(test.geometry, {"ring"});
       if (!exact) continue;
       if (auto found = not_rounded(bound, std::span<const float>(exact->output).subspan(head * dim, dim), where)) return violated(*found);
     }
