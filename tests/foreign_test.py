@@ -160,6 +160,8 @@ def bad_calls(folder: pathlib.Path) -> None:
     empty.write_text("")
     other = folder / "other.json"
     other.write_text('{"certificate": "somebody else\'s"}')
+    deep = folder / "deep"  # written back in a message, bracket within bracket, it would end a program whose stack is finite
+    deep.write_text('{"index":' + "[" * 200000 + "]" * 200000 + "}")
     (folder / "vectors").mkdir()
     cases = folder / "bad.jsonl"
     for line in ('{"id": "a"}', '{"id": "a", "check": "c", "steps": [{"op": "append", "n": 1}]}', '[]', '{"id": "a", "check": "c", "steps": 3}',
@@ -169,6 +171,7 @@ def bad_calls(folder: pathlib.Path) -> None:
         expect(f"the case {line} is refused with a sentence", result.returncode == 2 and len(result.stderr) > 20, result.stderr)
     for command in (("gen", "--suite", "nonsense"), ("gen", "--geometry", "8by128"), ("gen", "--geometry", "0x4"), ("gen", "--geometry", "4x-1"),
                     ("judge", folder / "absent"), ("judge", garbage), ("judge", empty), ("replay", garbage), ("replay", folder / "absent"),
+                    ("replay", deep), ("verify", deep), ("judge", deep),
                     ("verify", garbage), ("verify", other), ("verify", folder / "absent"), ("vectors", "check", folder / "vectors"),
                     ("vectors", "check", folder / "absent"), ("certify", "--engine", folder / "absent.so"), ("certify", "--engine", garbage),
                     ("certify", "--engine", BUILD / "tests/broken/kvcert_broken.so", "--option", "fault=none_such")):
