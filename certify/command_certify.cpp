@@ -13,6 +13,7 @@
 #include "certify/certificate.hpp"
 #include "certify/checks.hpp"
 #include "certify/commands.hpp"
+#include "certify/json_text.hpp"
 #include "certify/progress.hpp"
 #include "certify/replay_file.hpp"
 #include "certify/report_files.hpp"
@@ -146,7 +147,7 @@ int run_replay(const std::string& path, bool again) try {
     fmt::print(stderr, "kvcert: cannot read {}\n", path);
     return 2;
   }
-  const auto finding = nlohmann::json::parse(file);
+  const auto finding = parse_json(std::string{std::istreambuf_iterator<char>(file), {}});
   if (finding.value("finding", 0) == 2) return run_engine_replay(path, finding, again);
   const auto [engine, group, name, index, test] = replay_file_from_json(finding);
   Plan candidates;

@@ -216,7 +216,7 @@ Move materialize(const Step& step, const Setting& setting, const Situation& at) 
       move.q = numbers(random, group, wild);
       if (random.chance(1, 2)) move.sinks = numbers(random, setting.fan_out, wild);
       move.from = random.chance(1, 2) ? 0 : random.below(T + 2);
-      move.n = random.chance(2, 3) ? T : random.below(T + 2);
+      move.n = random.chance(1, 2) ? T : random.below(T + 2);
       move.acc = numbers(random, random.below(T + 3));
       move.out_floats = group;
       break;
@@ -232,8 +232,11 @@ Move materialize(const Step& step, const Setting& setting, const Situation& at) 
       break;
     }
     case Op::accumulate_imp: move.acc = numbers(random, random.below(T + 1)); break;
-    case Op::truncate_last: move.n = random.chance(1, 3) ? random.below(T + 2) : random.below(4); break;
-    case Op::evict_recent: move.n = T - random.below(T / 3 + 1); break;
+    // Of a layer that has frozen its columns everything goes now and then: then it is empty, and in a state of its own.
+    case Op::truncate_last:
+      move.n = at.frozen && random.chance(1, 2) ? T : random.chance(1, 3) ? random.below(T + 2) : random.below(4);
+      break;
+    case Op::evict_recent: move.n = at.frozen && random.chance(1, 2) ? 0 : T - random.below(T / 3 + 1); break;
     case Op::evict_by_mass:
       move.n = T - random.below(T / 3 + 1);
       move.from = random.below(T + 2);

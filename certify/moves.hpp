@@ -81,6 +81,7 @@ struct Situation {
   std::vector<std::uint8_t> alive;
   std::size_t trace = 0;
   KvMode mode{};
+  bool frozen = false;  ///< its int8 columns
   std::size_t saved = 0;  ///< snapshots at hand
 };
 
@@ -93,6 +94,7 @@ struct Move {
   std::size_t out_floats = 0;
   float scale = 1, softcap = 0;
   KvMode mode{};
+  bool frozen = false;  ///< its int8 columns
   WireKind kind{};
   WireFormat format{};
   O1Config o1;

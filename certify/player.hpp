@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ class Player {
     if (const auto alive = cache_.alive()) at.alive.assign(alive->begin(), alive->end());
     at.trace = cache_.o1_trace_positions();
     at.mode = cache_.mode();
+    at.frozen = cache_.frozen();
     at.saved = saved_.size();
     return at;
   }
@@ -246,45 +248,61 @@ std::optional<std::string> operator_name(const Player& player, const Move& move,
   return text + modes[static_cast<std::size_t>(player.cache().mode())];
 }
 
-/// Plays one history on two engines side by side; after every step the replies and everything observable must be equal.
-/// The sentence of the first difference, or nothing.
+/// The first difference between two replies to one call, or nothing.
+inline std::optional<std::string> difference(const Reply& a, const Reply& b) {
+  const auto code = [](const Reply& reply) { return std::string(reply.refused ? name(*reply.refused) : "accepted"); };
+  if (a.refused != b.refused) return fmt::format("{} and {}", code(a), code(b));
+  if (a.count != b.count) return fmt::format("counts {} and {}", a.count, b.count);
+  for (std::size_t at = 0; at < a.numbers.size() && at < b.numbers.size(); ++at) {
+    if (a.numbers[at] != b.numbers[at]) {
+      return fmt::format("number {} is {} and {}", at, show(std::bit_cast<float>(a.numbers[at])), show(std::bit_cast<float>(b.numbers[at])));
+    }
+  }
+  if (a.numbers.size() != b.numbers.size()) return "different counts of numbers";
+  return std::nullopt;
+}
+
+/// Plays one history on an engine and on others beside it, of one type; after every step the replies and everything
+/// observable must be equal. The sentence of the first difference, or nothing.
 template <class EngineA, class EngineB>
-std::optional<std::string> difference_in_history(const EngineA& a, const EngineB& b, const History& history, Coverage& coverage) {
+std::optional<std::string> difference_in_history(const EngineA& a, std::span<const EngineB> others, const History& history, Coverage& coverage) {
   auto made_a = a.make(history.setting.geometry);
-  auto made_b = b.make(history.setting.geometry);
-  if (!made_a || !made_b) return "a layer could not be made";
+  if (!made_a) return "a layer could not be made";
   Player first(std::move(*made_a), history.setting);
-  Player second(std::move(*made_b), history.setting);
+  std::vector<Player<typename EngineB::Cache>> beside;
+  for (const EngineB& other : others) {
+    auto made = other.make(history.setting.geometry);
+    if (!made) return "a layer could not be made";
+    beside.emplace_back(std::move(*made), history.setting);
+  }
   std::set<std::string> operators;
   for (std::size_t i = 0; i < history.steps.size(); ++i) {
     const Move move = materialize(history.steps[i], history.setting, first.situation());
     const std::uint64_t rows = first.cache().seq_len();
-    const Reply reply_a = first.play(move);
-    const Reply reply_b = second.play(move);
+    const Reply reply = first.play(move);
     ++coverage.played[name(move.op)];
-    coverage.succeeded[name(move.op)] += reply_a.refused ? 0 : 1;
+    coverage.succeeded[name(move.op)] += reply.refused ? 0 : 1;
     ++coverage.states[state_name(first.cache())];
     const auto where = [&](const std::string& what) {
-      return fmt::format("step {} of {}, {} in state {}: {}", i + 1, history.steps.size(), name(move.op),
-                         state_name(first.cache()), what);
+      return fmt::format("step {} of {}, {} in state {}: {}", i + 1, history.steps.size(), name(move.op), state_name(first.cache()), what);
     };
-    const auto code = [](const Reply& reply) { return std::string(reply.refused ? name(*reply.refused) : "accepted"); };
-    if (reply_a.refused != reply_b.refused) return where(fmt::format("{} and {}", code(reply_a), code(reply_b)));
-    if (reply_a.count != reply_b.count) return where(fmt::format("counts {} and {}", reply_a.count, reply_b.count));
-    for (std::size_t at = 0; at < reply_a.numbers.size() && at < reply_b.numbers.size(); ++at) {
-      if (reply_a.numbers[at] != reply_b.numbers[at]) {
-        return where(fmt::format("number {} is {} and {}", at, show(std::bit_cast<float>(reply_a.numbers[at])),
-                                 show(std::bit_cast<float>(reply_b.numbers[at]))));
-      }
+    const Observed seen = observe(first.cache());
+    for (std::size_t other = 0; other < beside.size(); ++other) {
+      auto found = difference(reply, beside[other].play(move));
+      if (!found) found = difference(seen, observe(beside[other].cache()));
+      if (found) return where(fmt::format("{} and {} differ: {}", a.name(), others[other].name(), *found));
     }
-    if (reply_a.numbers.size() != reply_b.numbers.size()) return where("different counts of numbers");
-    if (auto found = difference(observe(first.cache()), observe(second.cache()))) return where("they differ in " + *found);
     if (auto found = incoherence(first.cache())) return where(*found);
-    if (reply_a.refused) continue;
-    if (const auto used = operator_name(first, move, reply_a, rows)) operators.insert(*used);
+    if (reply.refused) continue;
+    if (const auto used = operator_name(first, move, reply, rows)) operators.insert(*used);
   }
   for (const auto& used : operators) ++coverage.histories[used];
   return std::nullopt;
+}
+
+template <class EngineA, class EngineB>
+std::optional<std::string> difference_in_history(const EngineA& a, const EngineB& b, const History& history, Coverage& coverage) {
+  return difference_in_history(a, std::span<const EngineB>(&b, 1), history, coverage);
 }
 
 }  // namespace kvcert::certify

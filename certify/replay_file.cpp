@@ -1,14 +1,14 @@
 #include "certify/replay_file.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
+
+#include "certify/json_count.hpp"
 
 namespace kvcert::certify {
 
 ReplayFile replay_file_from_json(const nlohmann::json& json) {
-  const auto& index = json.at("index");
-  // Asked first: the library would convert a fraction or a negative number into some other number.
-  if (!index.is_number_unsigned()) throw std::runtime_error("\"index\" is " + index.dump() + ", expected a count");
+  const std::uint64_t index = count_from(json, "index", 0, std::numeric_limits<std::uint64_t>::max());
   return {json.at("engine"), json.at("group"), json.at("check"), index, test_case_from_json(json.at("case"))};
 }
 

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "certify/bits.hpp"
+#include "certify/json_count.hpp"
 
 namespace kvcert::certify {
 namespace {
@@ -53,14 +54,6 @@ std::vector<float> tensor_from(const json& object, const std::string& name, std:
     tensor.push_back(std::bit_cast<float>(pattern));
   }
   return tensor;
-}
-
-std::size_t count_from(const json& object, const std::string& name, std::size_t low, std::size_t high) {
-  const json& value = object.at(name);
-  if (!value.is_number_unsigned() || value.get<std::uint64_t>() < low || value.get<std::uint64_t>() > high) {
-    refuse(fmt::format("\"{}\" is {}, expected an integer from {} to {}", name, value.dump(), low, high));
-  }
-  return value.get<std::size_t>();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -12,6 +13,7 @@
 #include "certify/engine.hpp"
 #include "certify/foreign/tensor_text.hpp"
 #include "certify/generate.hpp"
+#include "certify/json_count.hpp"
 #include "certify/laws/law.hpp"
 #include "certify/probes.hpp"
 #include "optimized/binary16.hpp"
@@ -160,6 +162,7 @@ class Checker {
       }
     }
     id_ = "all";
+    if (report_.cases == 0) fault("there is no case");
     if (file.at("cases") != report_.cases) fault(fmt::format("\"cases\" is {}, and there are {}", file.at("cases").dump(), report_.cases));
     for (const auto& [flag, note] : file.at("notes").items()) {
       if (!used_.contains(flag)) fault(fmt::format("the note \"{}\" has no case", flag));
@@ -185,12 +188,11 @@ class Checker {
     const auto tensor = [&](const json& object, const char* field, std::size_t size) {
       return tensor_from_hex(object.at(field).get<std::string>(), Precision::f32, field, size);
     };
-    question.head_dim = group.at("head_dim");
-    question.rows = entry.at("rows");
-    const std::size_t heads = group.at("query_heads");
-    if (question.head_dim < 1 || question.head_dim > 4096 || question.rows > 1U << 16U || heads > 256) throw std::runtime_error("sizes out of range");
-    question.first = entry.at("first");
-    question.upto = entry.at("upto");
+    question.head_dim = count_from(group, "head_dim", 1, 4096);
+    question.rows = count_from(entry, "rows", 0, 1U << 16U);
+    const std::size_t heads = count_from(group, "query_heads", 1, 256);
+    question.first = count_from(entry, "first", 0, max_count);
+    question.upto = count_from(entry, "upto", 0, max_count);
     question.scale = tensor(group, "scale", 1).front();
     question.softcap = tensor(group, "softcap", 1).front();
     question.q = tensor(entry, "q", heads * question.head_dim);
@@ -218,10 +220,20 @@ class Checker {
     }
   }
 
+  static std::uint32_t pattern_from(const json& object, const char* field, std::size_t digits) {
+    const auto& text = object.at(field).get_ref<const std::string&>();
+    std::uint32_t pattern = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), pattern, 16);
+    if (text.size() != digits || fault != std::errc{} || end != text.data() + digits) {
+      throw std::runtime_error(fmt::format("\"{}\" is \"{}\", expected {} hex digits", field, text, digits));
+    }
+    return pattern;
+  }
+
   void binary16(const json& entry) {
-    const auto pattern = static_cast<std::uint32_t>(std::stoul(entry.at("binary32").get<std::string>(), nullptr, 16));
-    const auto half = static_cast<std::uint16_t>(std::stoul(entry.at("result").at("binary16").get<std::string>(), nullptr, 16));
-    const auto back = static_cast<std::uint32_t>(std::stoul(entry.at("result").at("back").get<std::string>(), nullptr, 16));
+    const std::uint32_t pattern = pattern_from(entry, "binary32", 8);
+    const auto half = static_cast<std::uint16_t>(pattern_from(entry.at("result"), "binary16", 4));
+    const std::uint32_t back = pattern_from(entry.at("result"), "back", 8);
     if (reference::binary16_from_binary32(pattern) != half) fault(fmt::format("the reference gives {:04x}, not {:04x}", reference::binary16_from_binary32(pattern), half));
     if (optimized::to_binary16(pattern) != half) fault(fmt::format("the optimized codec gives {:04x}, not {:04x}", optimized::to_binary16(pattern), half));
     if (reference::binary32_from_binary16(half) != back) fault(fmt::format("the reference reads {:08x}, not {:08x}", reference::binary32_from_binary16(half), back));

@@ -26,6 +26,7 @@ class Fault:
 
 SCAN, DECODE, ENCODE = "optimized/wire_scan.c", "optimized/wire_decode.cpp", "optimized/wire.cpp"
 HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2_products.hpp"
+AVX2_INT8, AVX2_STATE, F16C = "optimized/kernels/avx2_int8.cpp", "optimized/kernels/avx2_state.cpp", "optimized/kernels/f16c.cpp"
 
 FAULTS = [
     # The scan: what is looked at, and how far.
@@ -110,11 +111,40 @@ FAULTS = [
           "a vector store past the end of the row"),
     Fault("kernel-skips-more", "kernels", AVX2, "if (p[h * stride + r] == 0) continue;", "if (p[h * stride + r] < 0x1p-126F) continue;",
           "weights that are subnormal or negative count as zero"),
+    Fault("int8-tail", "kernels", AVX2_INT8, "  for (; d < head_dim; d += width)\n", "  for (; d + 1 < head_dim; d += width)\n",
+          "a last dimension that stands alone is left out of a sum of int8 rows"),
+    Fault("int8-reads-on", "kernels", AVX2_INT8, "__builtin_memcpy(some, v + r * head_dim, count);", "__builtin_memcpy(some, v + r * head_dim, width);",
+          "integers past the end of the last row are read, and not used"),
+    Fault("int8-half-down", "kernels", AVX2_INT8, "_CMP_GE_OQ", "_CMP_GT_OQ",
+          "a half is rounded towards zero, by vectors only"),
+    Fault("narrow-overflow-missed", "kernels", F16C, "_mm256_set1_ps(65520), _CMP_GE_OQ", "_mm256_set1_ps(65520), _CMP_GT_OQ",
+          "65520 becomes infinite and nobody says so"),
+    Fault("narrow-writes-on", "kernels", F16C, "__builtin_memcpy(out + 2 * i, &half, 2 * (n - i));", "__builtin_memcpy(out + 2 * i, &half, sizeof(half));",
+          "whole registers are stored, past the end"),
+    Fault("widen-quiets", "kernels", F16C, "(half & 0x8000) << 16 | 0x7F800000 |", "(half & 0x8000) << 16 | 0x7FC00000 |",
+          "a signalling NaN becomes quiet, by vectors only"),
+    Fault("rotation-of-later-rows", "kernels", AVX2_STATE, "const Rotation turn{rotation.cos + r * rotation.half,", "const Rotation turn{rotation.cos,",
+          "from the ninth row on, the cosines begin anew"),
+    Fault("rotation-sign", "kernels", AVX2_STATE, "q[first] * key.sin[first] + q[d]", "-q[first] * key.sin[first] + q[d]",
+          "the second half of a pair turns the other way"),
     # Texts.
     Fault("case-shape-unchecked", "text_inputs", "certify/test_case.cpp", "if (!test.sinks.empty() && test.sinks.size() != heads) {", "if (test.sinks.size() > heads + 64) {",
           "a tensor that does not fit its case is taken"),
     Fault("digit-unchecked", "text_inputs", "certify/test_case.cpp", "if (text.size() % 8 != 0 ||", "if (text.size() % 2 != 0 ||",
           "a tensor of half a number: a read past the text"),
+    Fault("tensor-shorter", "text_inputs", "certify/foreign/tensor_text.cpp", "if (text.size() != wanted) {", "if (text.size() > wanted) {",
+          "a case's tensor may have fewer numbers than its shape says"),
+    Fault("answer-shorter", "text_inputs", "certify/foreign/judge_case.cpp", "got.numbers->size() != size", "got.numbers->size() > size",
+          "an engine may answer fewer numbers than it was asked for"),
+    Fault("attends-what-is-not-there", "text_inputs", "certify/foreign/model.cpp", "if (step.n > layer.positions() || step.from", "if (step.from",
+          "a difference below zero: more positions are asked for than are stored"),
+    Fault("declared-group-of-any-kind", "text_inputs", "certify/foreign/precision.cpp", "if (!value.is_number_unsigned() || value.get<std::uint64_t>() > 1U << 20U) {",
+          "if (value.get<std::uint64_t>() > 1U << 20U) {",
+          "a number that is no count is converted into one"),
+    Fault("percent-of-any-size", "text_inputs", "certify/stated_run.cpp", '"percent", 1, 10000)', '"percent", 0, any)',
+          "a certificate asks for more cases than there can be, or for none"),
+    Fault("vectors-of-nothing", "text_inputs", "certify/vectors.cpp", "if (report_.cases == 0) fault", "if (report_.cases > 1U << 30U) fault",
+          "a file without a case holds"),
     Fault("shown-past-the-end", "text_inputs", "certify/record_fields.cpp", "if (size <= bytes_.size() - at_) return true;", "if (size <= bytes_.size() - at_ + 1) return true;",
           "`wire show` prints a byte that is not there"),
 ]

@@ -39,7 +39,7 @@ constexpr Row neon_row{Isa::neon, "neon", nullptr, 0};
 constexpr std::array rows{Row{Isa::scalar, "scalar", &kernels::scalar_table, 0}, avx2_row, avx512_row,
                           neon_row};
 
-/// The tables that a set of features allows. F16C is a feature of its own: without it an ISA's table converts with the
+/// The tables that a set of features allows. F16C is a feature of its own: without it AVX2's table converts with the
 /// portable kernels.
 struct Tables {
   std::array<kernels::Table, rows.size()> table;
@@ -52,8 +52,7 @@ Tables tables_for(CpuFeatures features) {
     if (rows[i].kernels == nullptr || (rows[i].needs & features) != rows[i].needs) continue;
     tables.table[i] = *rows[i].kernels;
     tables.available[i] = true;
-    const bool x86_vectors = rows[i].isa == Isa::avx2 || rows[i].isa == Isa::avx512;
-    if (x86_vectors && (features & cpu::f16c) != 0) tables.table[i].binary16 = f16c;
+    if (rows[i].isa == Isa::avx2 && (features & cpu::f16c) != 0) tables.table[i].binary16 = f16c;
   }
   return tables;
 }

@@ -19,8 +19,29 @@ Outcome environment(const Engine& engine, const TestCase& test) {
 BOOST_AUTO_TEST_SUITE(exactness)
 
 // Law 13, ISA: 2,000 queries (20,000 in full) over every head_dim, fan-out 1–8, 0–600 rows, windows, sinks, softcap, and
-// inputs from subnormal to overflow: optimized = canonical, bit for bit.
-LAW(13, canonical_bits, 2'000, any, 600, 120'000)
+// inputs from subnormal to overflow: reference and optimized, on every ISA = canonical, bit for bit.
+BOOST_AUTO_TEST_CASE(law_13_canonical_bits) {
+  const auto engines = tests::engines_present("law 13 canonical bits");
+  BOOST_TEST_REQUIRE(!engines.empty());
+  tests::check_law(2'000, certify::Domain::any, {600, 120'000}, [&](const certify::TestCase& test) {
+    const certify::laws::CanonicalAnswers canonical(test);
+    for (const auto& engine : engines) {
+      auto outcome = certify::laws::canonical_bits(engine, test, canonical);
+      if (outcome.verdict != certify::Verdict::holds) {
+        outcome.sentence = engine.name() + ": " + outcome.sentence;
+        return outcome;
+      }
+    }
+    return certify::holds();
+  });
+}
+
+// The same of the reference's own cache, whose rows have been through its storage.
+BOOST_AUTO_TEST_CASE(law_13_canonical_bits_of_the_reference) {
+  tests::check_law(500, certify::Domain::any, {600, 120'000}, [](const certify::TestCase& test) {
+    return certify::laws::canonical_bits(tests::Reference{}, test);
+  });
+}
 
 // Law 13 too: flush-to-zero, denormals-are-zero and rounding modes of the caller change no bit, and come back.
 LAW(13, environment, 60, any, 100, 8'000)

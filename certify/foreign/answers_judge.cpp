@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "certify/foreign/runner.hpp"
+#include "certify/json_text.hpp"
 
 namespace kvcert::certify {
 namespace {
@@ -58,7 +59,7 @@ std::string AnswersJudge::index() {
     if (got == Read::line && blank(text)) continue;
     try {
       if (got == Read::too_long) throw std::runtime_error(fmt::format("longer than {} bytes", longest_line));
-      entries_.push_back({hash_of(engine_case_from_json(json::parse(text)).id), offset << 1U});
+      entries_.push_back({hash_of(engine_case_from_json(parse_json(text)).id), offset << 1U});
     } catch (const std::exception& fault) {
       ++malformed_cases_;
       if (first_malformed_case_.empty()) first_malformed_case_ = fmt::format("{} line {}: {}", path_, number, fault.what());
@@ -79,7 +80,7 @@ EngineCase AnswersJudge::read_case(std::uint64_t offset) {
   file_.seekg(static_cast<std::streamoff>(offset));
   std::string text;
   next_line(file_, text);
-  return engine_case_from_json(json::parse(text));
+  return engine_case_from_json(parse_json(text));
 }
 
 AnswersJudge::Entry* AnswersJudge::find(const std::string& id, EngineCase& test) {
@@ -103,7 +104,7 @@ void AnswersJudge::problem(EngineReport& report, const std::string& sentence) {
 void AnswersJudge::line(const std::string& text, std::uint64_t number, EngineReport& report) {
   EngineAnswer answer;
   try {
-    const json object = json::parse(text);
+    const json object = parse_json(text);
     if (object.is_object() && object.contains("engine") && !object.contains("id")) {
       if (answered_any_) throw std::runtime_error("the declaration must come before the first answer");
       report.declared = declared_from_json(object.at("engine"));

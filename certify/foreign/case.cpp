@@ -123,8 +123,9 @@ EngineStep step_from(const json& object, Precision type, std::vector<EngineLayer
   if (step.op == EngineOp::create) {
     step.layer = layer_from(object);
     if (step.on > layers.size()) throw std::runtime_error(fmt::format("layer {} is created before layer {}", step.on, layers.size()));
-    if (step.on == layers.size()) layers.emplace_back();
-    layers[step.on] = step.layer;
+    // A snapshot of a layer that is no more would be restored into one of another shape.
+    if (step.on < layers.size()) throw std::runtime_error(fmt::format("layer {} is created twice", step.on));
+    layers.push_back(step.layer);
     return step;
   }
   if (step.on >= layers.size()) throw std::runtime_error(fmt::format("layer {} was never created", step.on));

@@ -14,6 +14,7 @@
 #include "certify/environment.hpp"
 #include "certify/foreign/answer.hpp"
 #include "certify/foreign/model.hpp"
+#include "certify/json_text.hpp"
 #include "kvcert/engine.h"
 
 namespace kvcert::certify {
@@ -313,7 +314,7 @@ int run_host(const HostOptions& options) {
   set_float_control(control);
   std::cout << json{{"engine", to_json(declaration(engine))}}.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
   for (std::string line; std::getline(std::cin, line);) {
-    const EngineCase test = engine_case_from_json(json::parse(line));
+    const EngineCase test = engine_case_from_json(parse_json(line));
     EngineAnswer answer;
     answer.id = test.id;
     {

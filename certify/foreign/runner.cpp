@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "certify/foreign/simpler_case.hpp"
+#include "certify/json_text.hpp"
 #include "certify/progress.hpp"
 
 namespace kvcert::certify {
@@ -73,7 +74,7 @@ std::string EngineRunner::begin() {
   const auto line = first.ask(nullptr, source_.limits);
   if (!line.text) return "the engine could not be started: " + line.fault;
   try {
-    const json hello = json::parse(*line.text);
+    const json hello = parse_json(*line.text);
     if (hello.contains("refused")) return hello.at("refused").get<std::string>();
     declared_ = declared_from_json(hello.at("engine"));
   } catch (const std::exception& fault) {
@@ -92,7 +93,7 @@ Child::Line EngineRunner::ask(const EngineCase& test, std::size_t variant) {
   const std::string line = one_line(to_json(test));
   Child::Line got = engine.ask(&line, source_.limits);
   if (!source_.program.empty() && got.text && got.text->find("\"engine\"") != std::string::npos) {
-    const json hello = json::parse(*got.text, nullptr, false);
+    const json hello = parse_json(*got.text);
     if (hello.is_object() && hello.contains("engine")) {
       declared_ = declared_from_json(hello.at("engine"));
       got = engine.ask(nullptr, source_.limits);
@@ -117,7 +118,7 @@ EngineRunner::Judged EngineRunner::judge(const EngineCase& test, std::size_t var
     judged.hung = line.hung;
     fault = line.fault;
     if (line.text) {
-      judged.answer = answer_from_json(json::parse(*line.text));
+      judged.answer = answer_from_json(parse_json(*line.text));
       if (judged.answer->id != test.id) throw std::runtime_error(fmt::format("the answer is to \"{}\", asked was \"{}\"", judged.answer->id, test.id));
       judged.environment = std::exchange(judged.answer->environment, "");
       judged.times = std::exchange(judged.answer->times, {});

@@ -31,20 +31,33 @@ inline Answer canonical_answer(const TestCase& test) {
   return result;
 }
 
+/// The canonical answers to a case: to its query, and to attend of its first head over all rows.
+struct CanonicalAnswers {
+  Answer answer;
+  std::vector<float> attended, probabilities;
+  explicit CanonicalAnswers(const TestCase& test) : answer(canonical_answer(test)) {
+    const std::size_t dim = test.geometry.head_dim;
+    const Query plain{.q_group = std::span(test.q).first(dim), .kv_head = test.kv_head, .scale = reference::canonical_default_scale(dim)};
+    auto alone = reference::canonical_attend_group(plain, test.head_rows(test.k), test.head_rows(test.v), dim, test.stored());
+    attended = std::move(alone.output);
+    probabilities = std::move(alone.probabilities);
+  }
+};
+
 /// Law 13, ISA: every kernel gives the canonical bits, hence all kernels the same: output, accumulator, and what attend
 /// returns as probabilities.
 template <class Engine>
-Outcome canonical_bits(const Engine& engine, const TestCase& test) {
+Outcome canonical_bits(const Engine& engine, const TestCase& test, const CanonicalAnswers& canonical) {
   const auto layer = filled_layer(engine, test);
-  if (auto found = difference(ask(layer, test), canonical_answer(test))) return violated("against canonical: " + *found);
-  const std::size_t dim = test.geometry.head_dim;
-  const auto q = std::span(test.q).first(dim);
-  const auto attended = must(layer.attend(q, test.kv_head), "attend");
-  const Query plain{.q_group = q, .kv_head = test.kv_head, .scale = reference::canonical_default_scale(dim)};
-  const auto expected = reference::canonical_attend_group(plain, test.head_rows(test.k), test.head_rows(test.v), dim,
-                                                          test.stored());
-  if (auto found = difference("attend's output", attended.output, expected.output)) return violated(*found);
-  return unless(difference("probability", attended.probabilities, expected.probabilities), "attend");
+  if (auto found = difference(ask(layer, test), canonical.answer)) return violated("against canonical: " + *found);
+  const auto attended = must(layer.attend(std::span(test.q).first(test.geometry.head_dim), test.kv_head), "attend");
+  if (auto found = difference("attend's output", attended.output, canonical.attended)) return violated(*found);
+  return unless(difference("probability", attended.probabilities, canonical.probabilities), "attend");
+}
+
+template <class Engine>
+Outcome canonical_bits(const Engine& engine, const TestCase& test) {
+  return canonical_bits(engine, test, CanonicalAnswers(test));
 }
 
 /// Law 14, accuracy: |engine − exact| within the bound, and the bits canonical. Adds to the tally. A case of which no

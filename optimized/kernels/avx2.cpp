@@ -9,15 +9,11 @@
 
 #include "optimized/kernels/avx2_elementary.hpp"
 #include "optimized/kernels/avx2_products.hpp"
+#include "optimized/kernels/call_count.hpp"
 #include "optimized/kernels/kernels.hpp"
 
 namespace kvcert::optimized::kernels {
 namespace {
-
-std::uint64_t call_count;
-
-void count_call() { __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED); }
-std::uint64_t calls() { return __atomic_load_n(&call_count, __ATOMIC_RELAXED); }
 
 void scores(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
             float* out, std::size_t stride) {

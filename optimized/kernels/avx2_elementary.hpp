@@ -9,11 +9,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "optimized/kernels/avx2_lanes.hpp"
 #include "optimized/kernels/correct_rounding.hpp"
 #include "optimized/kernels/kernels.hpp"
-
-// Loops over registers must vanish, or g++ keeps the registers in memory.
-#define KVCERT_UNROLL _Pragma("GCC unroll 8")
 
 namespace kvcert::optimized::kernels {
 namespace {

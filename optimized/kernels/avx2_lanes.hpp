@@ -7,9 +7,7 @@
 #include <cstdint>
 
 // Loops over registers must vanish, or g++ keeps the registers in memory.
-#ifndef KVCERT_UNROLL
 #define KVCERT_UNROLL _Pragma("GCC unroll 8")
-#endif
 
 namespace kvcert::optimized::kernels {
 namespace {
@@ -53,10 +51,18 @@ inline void store_first(float* out, std::size_t n, __m256 x) {
 }
 
 inline bool any_zero(const float* p, std::size_t heads, std::size_t stride, std::size_t rows) {
-  bool found = false;
-  for (std::size_t h = 0; h < heads; ++h)
-    for (std::size_t r = 0; r < rows; ++r) found |= p[h * stride + r] == 0;
-  return found;
+  const __m256 zero = _mm256_setzero_ps();
+  __m256 found = zero;
+  for (std::size_t h = 0; h < heads; ++h) {
+    std::size_t r = 0;
+    for (; r + width <= rows; r += width)
+      found = _mm256_or_ps(found, _mm256_cmp_ps(_mm256_loadu_ps(p + h * stride + r), zero, _CMP_EQ_OQ));
+    if (r == rows) continue;
+    const __m256i mask = first_lanes(rows - r);
+    const __m256 is_zero = _mm256_cmp_ps(_mm256_maskload_ps(p + h * stride + r, mask), zero, _CMP_EQ_OQ);
+    found = _mm256_or_ps(found, _mm256_and_ps(is_zero, _mm256_castsi256_ps(mask)));
+  }
+  return _mm256_movemask_ps(found) != 0;
 }
 
 }  // namespace

@@ -7,13 +7,13 @@
 #include <cstdint>
 
 #include "optimized/kernels/avx2_elementary.hpp"
+#include "optimized/kernels/avx2_lanes.hpp"
 #include "optimized/kernels/kernels.hpp"
 
 namespace kvcert::optimized::kernels {
 namespace {
 
-constexpr std::size_t width = 8;       // floats in a register
-constexpr std::size_t line = 16;       // and in a cache line
+constexpr std::size_t line = 16;       // floats in a cache line
 constexpr std::size_t line_bytes = line * sizeof(float);
 constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded together
 
@@ -22,13 +22,6 @@ constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded toge
 // evenly spread over the arithmetic: in bursts they fill the queue of misses and the loads behind them wait.
 constexpr std::size_t keys_ahead = 5 * 1024;
 constexpr std::size_t values_ahead = 16 * 1024;
-
-inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
-
-/// All ones in the first n of 8 lanes, n ≤ 8.
-inline __m256i first_lanes(std::size_t n) {
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
 
 /// Asks for the cache line at an address; a hint that never faults, so the address need not exist.
 inline void prefetch(std::uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0); }
@@ -43,12 +36,6 @@ inline void prefetch_far(std::uintptr_t address) {
 inline void prefetch_start(const float* p, std::size_t floats, std::size_t ahead) {
   const std::size_t end = smaller(floats * sizeof(float), ahead);
   for (std::size_t byte = 0; byte < end; byte += line * sizeof(float)) prefetch(p, byte);
-}
-
-/// x, in a register: g++ would rather load it again for every fma.
-inline __m256 held(__m256 x) {
-  asm("" : "+x"(x));
-  return x;
 }
 
 // --- Scores ----------------------------------------------------------------------------------------------------------
@@ -99,21 +86,6 @@ inline void score_rows(const float* const* k, const float* q, std::size_t head_d
   }
   KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h)
       sum[h][first_row + static_cast<std::size_t>(r)] = _mm256_add_ps(low[r][h], high[r][h]);
-}
-
-/// Eight folds at once, in the canonical order of each: lane i += i+4, i+2, i+1. Element r of the result is row r's.
-inline __m256 fold_eight(const __m256* row) {
-  __m256 four[4];  // four lanes of row r, four of row r + 4
-  KVCERT_UNROLL for (int r = 0; r < 4; ++r)
-    four[r] = _mm256_add_ps(_mm256_permute2f128_ps(row[r], row[r + 4], 0x20),
-                            _mm256_permute2f128_ps(row[r], row[r + 4], 0x31));
-  __m256 two[2];
-  KVCERT_UNROLL for (int r = 0; r < 2; ++r) {
-    const __m256d a = _mm256_castps_pd(four[2 * r]);
-    const __m256d b = _mm256_castps_pd(four[2 * r + 1]);
-    two[r] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
-  }
-  return _mm256_add_ps(_mm256_shuffle_ps(two[0], two[1], 0x88), _mm256_shuffle_ps(two[0], two[1], 0xDD));
 }
 
 /// A tile of rows, of which those from `rows` on repeat the last one, and four heads at most.
@@ -235,21 +207,6 @@ inline void sum_rest(const float* p, std::size_t stride, const float* v, std::si
     }
     _mm256_maskstore_ps(out + h * head_dim, mask, sum);
   }
-}
-
-inline bool any_zero(const float* p, std::size_t heads, std::size_t stride, std::size_t rows) {
-  const __m256 zero = _mm256_setzero_ps();
-  __m256 found = zero;
-  for (std::size_t h = 0; h < heads; ++h) {
-    std::size_t r = 0;
-    for (; r + width <= rows; r += width)
-      found = _mm256_or_ps(found, _mm256_cmp_ps(_mm256_loadu_ps(p + h * stride + r), zero, _CMP_EQ_OQ));
-    if (r == rows) continue;
-    const __m256i mask = first_lanes(rows - r);
-    const __m256 is_zero = _mm256_cmp_ps(_mm256_maskload_ps(p + h * stride + r, mask), zero, _CMP_EQ_OQ);
-    found = _mm256_or_ps(found, _mm256_and_ps(is_zero, _mm256_castsi256_ps(mask)));
-  }
-  return _mm256_movemask_ps(found) != 0;
 }
 
 /// A block of rows and where its V, weights and sums are; `ahead` is where its hints begin, 0 for none.

@@ -2,21 +2,17 @@
 //
 // Compiled with that set's flags: everything here has internal linkage, and nothing inline comes from elsewhere
 // (kernels.hpp says why). avx512_elementary.hpp and avx512_products.hpp are parts of this unit and of no other.
-#include "optimized/kernels/avx512_elementary.hpp"  // first: it says how immintrin.h is to be taken
+#include "optimized/kernels/avx512_elementary.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
 #include "optimized/kernels/avx512_products.hpp"
+#include "optimized/kernels/call_count.hpp"
 #include "optimized/kernels/kernels.hpp"
 
 namespace kvcert::optimized::kernels {
 namespace {
-
-std::uint64_t call_count;
-
-void count_call() { __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED); }
-std::uint64_t calls() { return __atomic_load_n(&call_count, __ATOMIC_RELAXED); }
 
 void scores(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
             float* out, std::size_t stride) {
@@ -181,6 +177,6 @@ void tanh_row(const float* in, float* out, std::size_t n) {
 }  // namespace
 
 constinit const Table avx512_table{scores, softcap_row, softmax_rows, weighted_sum, add_row, canonicalize_row,
-                                   exp_row, tanh_row, calls, &avx2_int8, &scalar_binary16, &avx2_state};
+                                   exp_row, tanh_row, calls, &avx512_int8, &avx512_binary16, &avx512_state};
 
 }  // namespace kvcert::optimized::kernels

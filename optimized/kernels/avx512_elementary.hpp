@@ -4,21 +4,13 @@
 // (with care), with fma where the latter multiplies and adds.
 #pragma once
 
-// g++ 12 takes the "any value" registers of its own header for a mistake of ours.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
+#include "optimized/kernels/avx512_lanes.hpp"  // first: it says how immintrin.h is to be taken
 
 #include <cstddef>
 #include <cstdint>
 
 #include "optimized/kernels/correct_rounding.hpp"
 #include "optimized/kernels/kernels.hpp"
-
-// Loops over registers must vanish, or g++ keeps the registers in memory.
-#define KVCERT_UNROLL _Pragma("GCC unroll 16")
 
 namespace kvcert::optimized::kernels {
 namespace {

@@ -6,24 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "optimized/kernels/avx512_elementary.hpp"
+#include "optimized/kernels/avx512_lanes.hpp"
 #include "optimized/kernels/kernels.hpp"
 
 namespace kvcert::optimized::kernels {
 namespace {
 
-constexpr std::size_t width = 16;  // floats in a register, in a cache line, and the lanes of a dot product
 constexpr std::size_t line_bytes = width * sizeof(float);
 constexpr std::size_t tile_rows = 48;  // rows of K whose scores are folded together
 
 // How far ahead of their use K and V are asked for, in bytes (avx2_products.hpp says more).
 constexpr std::size_t keys_ahead = 5 * 1024;
 constexpr std::size_t values_ahead = 16 * 1024;
-
-inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
-
-/// The first n of 16 lanes, n ≤ 16.
-inline __mmask16 first_lanes(std::size_t n) { return static_cast<__mmask16>((1U << n) - 1); }
 
 /// Asks for the cache line at an address; a hint that never faults, so the address need not exist.
 inline void prefetch(std::uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0); }
@@ -35,12 +29,6 @@ inline void prefetch_far(std::uintptr_t address) { _mm_prefetch(reinterpret_cast
 inline void prefetch_start(const float* p, std::size_t floats, std::size_t ahead) {
   const std::size_t end = smaller(floats * sizeof(float), ahead);
   for (std::size_t byte = 0; byte < end; byte += line_bytes) prefetch(reinterpret_cast<std::uintptr_t>(p) + byte);
-}
-
-/// x, in a register: g++ would rather load it again for every fma.
-inline __m512 held(__m512 x) {
-  asm("" : "+v"(x));
-  return x;
 }
 
 // --- Scores ----------------------------------------------------------------------------------------------------------
@@ -88,26 +76,6 @@ inline void score_rows(const float* const* k, const float* q, std::size_t head_d
   }
   KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h)
       sum[h][first_row + static_cast<std::size_t>(r)] = lane[r][h];
-}
-
-/// 16 folds at once, in the canonical order of each: lane i += i+8, i+4, i+2, i+1. Element r of the result is row r's.
-inline __m512 fold_sixteen(const __m512* row) {
-  __m512 eight[8];  // eight lanes of row r, eight of row r + 8
-  KVCERT_UNROLL for (int r = 0; r < 8; ++r)
-    eight[r] = _mm512_add_ps(_mm512_shuffle_f32x4(row[r], row[r + 8], 0x44),
-                             _mm512_shuffle_f32x4(row[r], row[r + 8], 0xEE));
-  __m512 four[4];  // four lanes each of rows r, r + 8, r + 4, r + 12
-  KVCERT_UNROLL for (int r = 0; r < 4; ++r)
-    four[r] = _mm512_add_ps(_mm512_shuffle_f32x4(eight[r], eight[r + 4], 0x88),
-                            _mm512_shuffle_f32x4(eight[r], eight[r + 4], 0xDD));
-  __m512 two[2];  // in each quarter two lanes of its row and two of the row two further
-  KVCERT_UNROLL for (int r = 0; r < 2; ++r) {
-    const __m512d a = _mm512_castps_pd(four[r]);
-    const __m512d b = _mm512_castps_pd(four[r + 2]);
-    two[r] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-  }
-  const __m512 one = _mm512_add_ps(_mm512_shuffle_ps(two[0], two[1], 0x88), _mm512_shuffle_ps(two[0], two[1], 0xDD));
-  return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15), one);
 }
 
 /// R rows at a time, R divides tile_rows.
@@ -212,17 +180,6 @@ inline void sum_strip_of(const Block& b, std::size_t d, bool some_zero) {
     sum_strip<H, W, true, false>(b, d, last);
   else
     sum_strip<H, W, false, false>(b, d, last);
-}
-
-inline bool any_zero(const float* p, std::size_t heads, std::size_t stride, std::size_t rows) {
-  unsigned found = 0;
-  for (std::size_t h = 0; h < heads; ++h)
-    for (std::size_t r = 0; r < rows; r += width) {
-      const __mmask16 mask = first_lanes(smaller(rows - r, width));
-      const __m512 weights = _mm512_maskz_loadu_ps(mask, p + h * stride + r);
-      found |= _mm512_mask_cmp_ps_mask(mask, weights, _mm512_setzero_ps(), _CMP_EQ_OQ);
-    }
-  return found != 0;
 }
 
 template <int H>

@@ -7,15 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "optimized/kernels/call_count.hpp"
 #include "optimized/kernels/kernels.hpp"
 
 namespace kvcert::optimized::kernels {
 namespace {
-
-std::uint64_t call_count;
-
-void count_call() { __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED); }
-std::uint64_t calls() { return __atomic_load_n(&call_count, __ATOMIC_RELAXED); }
 
 constexpr std::size_t width = 8;
 

@@ -161,7 +161,10 @@ extern const StateKernels scalar_state;
 extern const Table avx2_table;  ///< with scalar_binary16: dispatch puts f16c_binary16 there where the CPU has F16C
 extern const Int8Kernels avx2_int8;
 extern const StateKernels avx2_state;
-extern const Table avx512_table;  ///< beside f32 the tables of avx2, and binary16 likewise
+extern const Table avx512_table;
+extern const Int8Kernels avx512_int8;
+extern const Binary16Kernels avx512_binary16;  ///< whose conversions belong to AVX-512F
+extern const StateKernels avx512_state;
 extern const Binary16Kernels f16c_binary16;  ///< needs AVX and F16C
 
 extern const Table neon_table;

@@ -4,15 +4,11 @@
 
 #include "optimized/fused.hpp"
 #include "optimized/kernels/correct_rounding.hpp"
+#include "optimized/kernels/call_count.hpp"
 #include "optimized/kernels/kernels.hpp"
 
 namespace kvcert::optimized::kernels {
 namespace {
-
-std::uint64_t call_count;
-
-void count_call() { __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED); }
-std::uint64_t calls() { return __atomic_load_n(&call_count, __ATOMIC_RELAXED); }
 
 constexpr float nan = __builtin_bit_cast(float, canonical_nan);
 constexpr float infinity = __builtin_bit_cast(float, 0x7F800000);
