@@ -35,10 +35,10 @@ constexpr const char* page_text = R"HTML(<!doctype html>
 {{/coverage}}</table></div>
 <h2>Checks</h2>
 <p class="soft">A number is how many cases were asked; in brackets those that were too small for the check to say anything.</p>
-<div class="scroll"><table><tr><th></th><th>check, and what it asks</th>{{#engines}}<th>{{engine}}</th>{{/engines}}</tr>
+{{#tables}}<div class="scroll"><table class="checks"><tr><th></th><th>check, and what it asks</th>{{#engines}}<th>{{engine}}</th>{{/engines}}</tr>
 {{#checks}}<tr><td class="soft nw">{{group}}</td><td><b>{{check}}</b> <span class="soft">{{promise}}</span></td>{{#cells}}<td class="v {{tone}}">{{verdict}} <span class="cases">{{cases}}</span></td>{{/cells}}</tr>
 {{/checks}}</table></div>
-<h2>The same bits</h2>
+{{/tables}}<h2>The same bits</h2>
 <p>{{digests}}</p>
 <h2>Speed</h2>
 <p class="soft">A query is one query head of one position, a row a key and a value of one KV head. No verdict rests on speed; ./kvcert bench measures it with care.</p>
@@ -122,6 +122,15 @@ data checks(const json& sections) {
   return list;
 }
 
+data table(const json& sections) {
+  std::vector<std::string> engines;
+  for (const json& section : sections) engines.push_back(text(section.at("engine")));
+  data one;
+  one.set("engines", list_of("engine", engines));
+  one.set("checks", checks(sections));
+  return one;
+}
+
 data findings(const json& sections) {
   data list(data::type::list);
   for (const json& section : sections) {
@@ -178,14 +187,16 @@ data facts(const json& c) {
 std::string builtin_page(const json& c) {
   const json& sections = c.at("sections");
   const Sum sum = sum_of(sections);
-  std::vector<std::string> engines;
+  // The kernels beside each other; the exact mode and the judge, which have none, by themselves.
+  json with_kernels = json::array(), without = json::array();
   std::string kernels;
   data speeds(data::type::list);
   for (const json& section : sections) {
-    engines.push_back(text(section.at("engine")));
+    (section.contains("output_digest") ? with_kernels : without).push_back(section);
     if (!section.contains("throughput")) continue;
-    kernels += (kernels.empty() ? "" : " ") + engines.back();
-    add_speed(speeds, section.at("throughput"), engines.back() + ", ");
+    const std::string engine = text(section.at("engine"));
+    kernels += (kernels.empty() ? "" : " ") + engine;
+    add_speed(speeds, section.at("throughput"), engine + ", ");
   }
   data root = object({{"subject", text(c.at("subject").at("name"))}, {"version", text(c.at("subject").at("version"))}, {"sha1", text(c.at("subject").at("program_sha1"))},
                       {"kernels", kernels}, {"seed", c.at("seed").dump()}, {"good", c.at("verdict") == "holds" ? "good" : ""}, {"sentence", sentence(c)},
@@ -197,8 +208,11 @@ std::string builtin_page(const json& c) {
   root.set("findings", found);
   root.set("features", list_of("feature", builtin_features()));
   root.set("coverage", coverage_rows(sum.coverage, geometry_classes(), builtin_features()));
-  root.set("engines", list_of("engine", engines));
-  root.set("checks", checks(sections));
+  data tables(data::type::list);
+  for (const json& part : {with_kernels, without}) {
+    if (!part.empty()) tables << table(part);
+  }
+  root.set("tables", tables);
   root.set("speeds", speeds);
   root.set("gaps", list_of("gap", c.at("not_covered").get<std::vector<std::string>>()));
   root.set("facts", facts(c));

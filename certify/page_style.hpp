@@ -24,6 +24,7 @@ th { font-weight: 600; color: var(--soft); font-size: 13px; } td.n, th.n { text-
 .heat { table-layout: fixed; min-width: 900px; } .heat th { font-size: 12px; text-align: center; vertical-align: bottom; } .heat th.g { text-align: left; white-space: nowrap; width: 170px; vertical-align: middle; }
 .heat td.deep { color: #fff; } .heat td.none { background: repeating-linear-gradient(45deg, var(--page), var(--page) 4px, var(--hatch) 4px, var(--hatch) 6px); color: var(--bad); }
 .scroll { overflow-x: auto; } ul { margin: 4px 0; padding-left: 22px; } svg text { font: 12px system-ui, sans-serif; fill: var(--soft); } svg rect { fill: var(--bar); } svg line { stroke: var(--soft); }
+table.checks { margin: 10px 0 18px; } table.checks td:nth-child(1) { width: 90px; } table.checks td:nth-child(n+3) { width: 150px; }
 td.key { width: 190px; color: var(--soft); }
 @media print { body { max-width: none; padding: 0; } .finding, tr { break-inside: avoid; } }
 )CSS";

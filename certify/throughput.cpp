@@ -64,7 +64,7 @@ std::vector<Throughput> measure_throughput(const OptimizedEngine& engine) {
   };
   const auto k = numbers(positions * heads * dim), v = numbers(positions * heads * dim), q = numbers(heads * fan_out * dim);
   auto layer = must(engine.make({heads, dim}), "create");
-  Throughput append{"append", fmt::format("inside append, {} positions one by one into an empty layer of {} KV heads × {} in f32", positions, heads, dim), "rows", positions, positions * heads, 0, {}};
+  Throughput append{"append", fmt::format("inside append, {} positions one by one into a layer of {} KV heads × {} in f32 that was emptied and keeps its memory", positions, heads, dim), "rows", positions, positions * heads, 0, {}};
   append.seconds = middle_seconds([&] {
     layer.clear();
     for (std::size_t p = 0; p < positions; ++p) {
