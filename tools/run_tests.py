@@ -182,7 +182,12 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "fuzz: the planted faults fit the code": [*python, ROOT / "tests/planted_faults_test.py"],
         "digests: under every subset of the CPU's features": digests,
         "engines: pipe, plug-in, schemas, bad input": [*python, ROOT / "tests/foreign_test.py", build],
+        "engines: built with sanitizers, their reports are findings": [*python, ROOT / "tests/sanitizer_engine_test.py", build],
+        "engines: what the judge keeps of a case": [*python, ROOT / "tests/judge_memory_test.py", build],
         "install: a project built against the installed tree": [*python, ROOT / "tests/install_test.py", build],
+        "help: every command shows an example": [*python, ROOT / "tests/help_test.py", build],
+        "docs: what they name exists": [*python, ROOT / "tests/docs_test.py"],
+        "docs: Doxygen has no warning": [*python, ROOT / "tests/doxygen_test.py"],
     }
     if os.environ.get("KVCERT_TEST_LEVEL") == "full":  # these take minutes; the second is a whole build of its own, with clang
         listed["engines: broken ones are caught by name"] = [*python, ROOT / "tools/test_broken.py", build, "--seeds", "1"]
