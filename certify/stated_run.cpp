@@ -23,6 +23,8 @@ void compare_checks(Comparison& comparison, const std::string& where, const json
     const auto same = [&](const json& other) { return other.at("name") == check.at("name") && other.value("group", "") == check.value("group", ""); };
     const auto at = std::find_if(found.begin(), found.end(), same);
     const std::string name = where + check.at("name").get<std::string>();
+    // One that is there twice could stand where another is missing.
+    if (std::count_if(stated.begin(), stated.end(), same) != 1) throw std::runtime_error(fmt::format("it has the check \"{}\" twice", name));
     if (at == found.end()) comparison.hold(name, "run", "not run");
     else {
       for (const char* field : {"verdict", "cases"}) comparison.hold(fmt::format("{}, {}", name, field), check.at(field), at->at(field));

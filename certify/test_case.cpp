@@ -99,6 +99,7 @@ TestCase test_case_from_json(const json& object) try {
   TestCase test;
   test.geometry = {count_from(object, "kv_heads", 1, limit), count_from(object, "head_dim", 1, limit)};
   test.positions = count_from(object, "positions", 0, limit);
+  if (!object.at("alive").is_array()) refuse(fmt::format("\"alive\" is {}, expected an array of 0 and 1", object.at("alive").dump()));
   for (const json& flag : object.at("alive")) {
     if (flag != 0 && flag != 1) refuse(fmt::format("\"alive\" holds {}, expected 0 or 1", flag.dump()));
     test.alive.push_back(flag.get<std::uint8_t>());

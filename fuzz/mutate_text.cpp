@@ -40,7 +40,10 @@ void change_string(std::string& text, Dice& dice) {
     case 2: text.insert(at, patterns[dice.below(patterns.size())]); break;
     case 3: text.erase(at, 1 + dice.below(8)); break;
     case 4: text += text.substr(0, 64); break;
-    default: if (!text.empty()) text[at] = static_cast<char>(' ' + dice.below(95)); break;
+    default:
+      // Half of them beside the digits: one more, one less.
+      if (!text.empty()) text[at] = dice.chance(1, 2) ? dice.pick({'/', ':', '@', 'G', '`', 'g'}) : static_cast<char>(' ' + dice.below(95));
+      break;
   }
 }
 

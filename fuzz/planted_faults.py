@@ -130,8 +130,8 @@ FAULTS = [
     # Texts.
     Fault("case-shape-unchecked", "text_inputs", "certify/test_case.cpp", "if (!test.sinks.empty() && test.sinks.size() != heads) {", "if (test.sinks.size() > heads + 64) {",
           "a tensor that does not fit its case is taken"),
-    Fault("digit-unchecked", "text_inputs", "certify/test_case.cpp", "if (text.size() % 8 != 0 ||", "if (text.size() % 2 != 0 ||",
-          "a tensor of half a number: a read past the text"),
+    Fault("digit-too-many", "text_inputs", "certify/test_case.cpp", "c >= 'a' && c <= 'f'", "c >= 'a' && c <= 'g'",
+          "one character more counts as a digit"),
     Fault("tensor-shorter", "text_inputs", "certify/foreign/tensor_text.cpp", "if (text.size() != wanted) {", "if (text.size() > wanted) {",
           "a case's tensor may have fewer numbers than its shape says"),
     Fault("answer-shorter", "text_inputs", "certify/foreign/judge_case.cpp", "got.numbers->size() != size", "got.numbers->size() > size",

@@ -40,7 +40,7 @@ def planted(fault, build: pathlib.Path) -> pathlib.Path:
     for source, output, command in entries(build):
         if source in sources and output.startswith((f"{name}.p/", "reference/", "optimized/")):
             objects[output] = recompiled(build, command, changed if source == fault.file else ROOT / source,
-                                         overlay / (source.replace("/", "_") + ".o"), flags=[f"-I{overlay}"])
+                                         overlay / (source.replace("/", "_") + ".o"), flags=[f"-I{overlay}", "-w"])
     if not objects:
         die(f"bite: {fault.name}: nothing of {fault.target} is compiled from {fault.file}")
     return relinked(build, name, objects, overlay / "program")
@@ -62,8 +62,8 @@ def hunt(fault, build: pathlib.Path, limit: int) -> tuple[str | None, str]:
     if os.waitstatus_to_exitcode(status) in {0, TIMED_OUT}:
         return None, ""
     log = (folder / "log").read_text(encoding="utf-8", errors="replace")
-    words = re.findall(r"^kvcert fuzz: (.*)|^SUMMARY: (.*)", log, re.M)
-    said = next((a or b for a, b in words), log.strip().splitlines()[-1] if log.strip() else "")
+    words = re.findall(r"^kvcert fuzz: (.*)|^\S+: .*: (Assertion .* failed)|(runtime error: .*)|^SUMMARY: (.*)", log, re.M)
+    said = next(("".join(alternatives) for alternatives in words), log.strip().splitlines()[-1] if log.strip() else "")
     said = re.sub(r"^.*?(refusing|taking) unversioned bodies: ", "", said).replace(f"{folder}/", "").replace(f"{ROOT}/", "")
     said = re.sub(r"\(?build-fuzz/\S+", "", said).replace("|", "\\|")
     return f"{took:.1f} s ({usage.ru_utime + usage.ru_stime:.1f} s)", re.sub(r"\s+", " ", said)[:120]
