@@ -180,6 +180,25 @@ static int scan_geometry(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertW
   return exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH);
 }
 
+/* A head's keys: `whole` elements or none. */
+/*@ requires standing(bytes, size, c) && an_element(element) && \valid(length) && \separated(c, length);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *length;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> *length == le4(bytes, \old(c->at)) && *length <= 0xFFFFFFFF;
+    ensures \result == 1 ==> *length == 0 || *length == whole;
+    ensures \result == 1 ==> c->at == \old(c->at) + 4 + array_size(*length, element);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_keys(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t whole, uint64_t element,
+                     uint64_t *length) {
+  const uint64_t offset = c->at;
+  if (!field(bytes, size, c, 4, length)) return 0;
+  const uint64_t n = *length;
+  if (n != 0 && n != whole) return refuse(c, KVCERT_WIRE_INCONSISTENT_LENGTH, whole, n, offset);
+  return take(size, c, array_bytes(n, element));
+}
+
 /* A head's values, which are as many as its keys. */
 /*@ requires standing(bytes, size, c) && an_element(element) && length <= 0xFFFFFFFF;
     assigns c->at, c->code, c->expected, c->found, c->offset;
@@ -194,7 +213,6 @@ static int scan_values(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t 
   return take(size, c, array_bytes(length, element));
 }
 
-/* One head's two arrays of `whole` elements or none. */
 /*@ requires standing(bytes, size, c) && an_element(element);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
@@ -204,12 +222,9 @@ static int scan_values(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t 
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t whole, uint64_t element) {
-  const uint64_t offset = c->at;
-  uint64_t k_len = 0;
-  if (!field(bytes, size, c, 4, &k_len)) return 0;
-  if (k_len != 0 && k_len != whole) return refuse(c, KVCERT_WIRE_INCONSISTENT_LENGTH, whole, k_len, offset);
-  if (!take(size, c, array_bytes(k_len, element))) return 0;
-  return scan_values(bytes, size, c, k_len, element);
+  uint64_t length = 0;
+  if (!scan_keys(bytes, size, c, whole, element, &length)) return 0;
+  return scan_values(bytes, size, c, length, element);
 }
 
 /* All heads. Each takes 8 bytes or more, so a buffer that is too short ends this loop early. */
@@ -234,6 +249,28 @@ static int scan_heads(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t h
   return 1;
 }
 
+/* The recurrent vector and the importance of `rows` rows, with both lengths. */
+/*@ requires standing(bytes, size, c) && \valid(record);
+    requires rows <= 0xFFFFFFFF && \separated(c, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->linear_len, record->linear_offset, record->importance_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
+    ensures \result == 1 ==> c->at == record->importance_offset + 4 * rows;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_vectors(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t rows, KvcertWireRecord *record) {
+  uint64_t linear_len = 0;
+  if (!field(bytes, size, c, 4, &linear_len)) return 0;
+  record->linear_len = linear_len;
+  if (!exact_field(bytes, size, c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  record->linear_offset = c->at;
+  if (!take(size, c, linear_len * 4)) return 0;
+  record->importance_offset = c->at;
+  return take(size, c, rows * 4);
+}
+
 /* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all
  * in a full layer, none in a linear one, which takes the unversioned body. */
 /*@ requires standing(bytes, size, c) && \valid(record);
@@ -249,19 +286,13 @@ static int scan_heads(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t h
 */
 static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t rows,
                           KvcertWireRecord *record) {
-  uint64_t linear_len = 0;
+  const uint64_t element = record->element_bytes;
   if (!scan_geometry(bytes, size, c, layer)) return 0;
-  if (!field(bytes, size, c, 4, &linear_len)) return 0;
-  record->linear_len = linear_len;
-  if (!exact_field(bytes, size, c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
-  record->linear_offset = c->at;
-  if (!take(size, c, linear_len * 4)) return 0;
-  record->importance_offset = c->at;
-  if (!take(size, c, rows * 4)) return 0;
-  record->heads_offset = c->at;
+  if (!scan_vectors(bytes, size, c, rows, record)) return 0;
   const uint64_t whole = times(rows, 0xFFFFFFFF, layer.head_dim);
+  record->heads_offset = c->at;
   record->head_length = whole;
-  return scan_heads(bytes, size, c, layer.num_kv_heads, whole, record->element_bytes);
+  return scan_heads(bytes, size, c, layer.num_kv_heads, whole, element);
 }
 
 /*@ requires standing(bytes, size, c) && \valid(record);
@@ -488,22 +519,25 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer,
   return 0;
 }
 
-/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(head) && an_element(element);
+/* Head i, behind i heads whose places are known. */
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(heads + i) && an_element(element);
     requires head_at(bytes, size, element, whole, offset);
-    assigns head->length, head->keys_offset, head->values_offset;
-    ensures \result == head_end(bytes, element, offset) && \result <= size;
-    ensures array_inside(head->keys_offset, head->length, element, size);
-    ensures array_inside(head->values_offset, head->length, element, size);
-    ensures head->length == 0 || head->length == whole;
+    requires keys_inside(heads, i, element, size) && values_inside(heads, i, element, size);
+    requires whole_or_dead(heads, i, whole);
+    assigns heads[i].length, heads[i].keys_offset, heads[i].values_offset;
+    ensures end: \result == head_end(bytes, element, offset) && \result <= size;
+    ensures keys: keys_inside(heads, i + 1, element, size);
+    ensures values: values_inside(heads, i + 1, element, size);
+    ensures lengths: whole_or_dead(heads, i + 1, whole);
 */
 static uint64_t read_head(const uint8_t *bytes, uint64_t size, uint64_t element, uint64_t whole, uint64_t offset,
-                          KvcertWireHead *head) {
+                          KvcertWireHead *heads, uint64_t i) {
   (void)size, (void)whole; /* the proof needs them */
   const uint64_t length = load(bytes, offset, 4);
   const uint64_t array = array_bytes(length, element);
-  head->length = length;
-  head->keys_offset = offset + 4;
-  head->values_offset = offset + 4 + array + 4;
+  heads[i].length = length;
+  heads[i].keys_offset = offset + 4;
+  heads[i].values_offset = offset + 4 + array + 4;
   return offset + 4 + array + 4 + array;
 }
 
@@ -514,17 +548,15 @@ void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireReco
   uint64_t offset = record->heads_offset;
   /*@ loop invariant 0 <= i <= n && offset <= size;
       loop invariant heads_at(bytes, size, element, whole, offset, n - i);
-      loop invariant keys: \forall integer j; 0 <= j < i ==>
-        array_inside(heads[j].keys_offset, heads[j].length, element, size);
-      loop invariant values: \forall integer j; 0 <= j < i ==>
-        array_inside(heads[j].values_offset, heads[j].length, element, size);
-      loop invariant lengths: \forall integer j; 0 <= j < i ==> heads[j].length == 0 || heads[j].length == whole;
+      loop invariant keys: keys_inside(heads, i, element, size);
+      loop invariant values: values_inside(heads, i, element, size);
+      loop invariant lengths: whole_or_dead(heads, i, whole);
       loop assigns i, offset, heads[0 .. n - 1];
       loop variant n - i;
   */
   for (uint64_t i = 0; i < n; ++i) {
     /*@ assert here: head_at(bytes, size, element, whole, offset); */
     /*@ assert behind: heads_at(bytes, size, element, whole, head_end(bytes, element, offset), n - i - 1); */
-    offset = read_head(bytes, size, element, whole, offset, &heads[i]);
+    offset = read_head(bytes, size, element, whole, offset, heads, i);
   }
 }

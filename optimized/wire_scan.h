@@ -121,6 +121,14 @@ typedef struct KvcertWireHead {
       r->head_length == product(rows, l.head_dim) &&
       (at == size ==> heads_at(b, size, r->element_bytes, r->head_length, r->heads_offset, l.num_kv_heads));
 
+    // Of the first n heads that are handed over the arrays end in the buffer, and each has all elements or none.
+    predicate keys_inside{L}(KvcertWireHead *h, integer n, integer element, integer size) =
+      \forall integer i; 0 <= i < n ==> array_inside(h[i].keys_offset, h[i].length, element, size);
+    predicate values_inside{L}(KvcertWireHead *h, integer n, integer element, integer size) =
+      \forall integer i; 0 <= i < n ==> array_inside(h[i].values_offset, h[i].length, element, size);
+    predicate whole_or_dead{L}(KvcertWireHead *h, integer n, integer whole) =
+      \forall integer i; 0 <= i < n ==> h[i].length == 0 || h[i].length == whole;
+
     // Kind bounded: both arrays of the ring.
     predicate ring_inside{L}(KvcertWireRecord *r, KvcertWireLayer l, integer at) =
       l.kind == 2 ==>
@@ -150,12 +158,9 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer,
     requires heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, n);
     requires record->heads_offset <= size;
     assigns heads[0 .. n - 1];
-    ensures keys_inside: \forall integer i; 0 <= i < n ==>
-      array_inside(heads[i].keys_offset, heads[i].length, \old(record->element_bytes), size);
-    ensures values_inside: \forall integer i; 0 <= i < n ==>
-      array_inside(heads[i].values_offset, heads[i].length, \old(record->element_bytes), size);
-    ensures whole_or_dead: \forall integer i; 0 <= i < n ==>
-      heads[i].length == 0 || heads[i].length == \old(record->head_length);
+    ensures keys: keys_inside(heads, n, \old(record->element_bytes), size);
+    ensures values: values_inside(heads, n, \old(record->element_bytes), size);
+    ensures lengths: whole_or_dead(heads, n, \old(record->head_length));
 */
 void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads,
                        uint64_t n);
