@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Frama-C's WP on the decoder's scanning core: prove_scan.py BUILD ROOT [SOURCE]
+"""Frama-C's WP on the decoder's scanning core: prove_scan.py BUILD ROOT
 
 BUILD keeps the provers' answers from run to run. Passes only if every goal is proved, every smoke test passed, and there are
-as many of either as there were. SOURCE is optimized/wire_scan.c of ROOT unless told.
+as many of either as there were.
 """
 import os
 import pathlib
@@ -29,10 +29,10 @@ def environment_of(build: pathlib.Path) -> dict:
     return environment
 
 
-def run(what: str, expected: int, arguments: list, build: pathlib.Path, root: pathlib.Path, source: pathlib.Path) -> bool:
+def run(what: str, expected: int, arguments: list, build: pathlib.Path, root: pathlib.Path) -> bool:
     done = subprocess.run(
         ["frama-c", "-c11", "-machdep", "gcc_x86_64", f"-cpp-extra-args=-I{root}", "-wp", "-wp-rte", "-warn-unsigned-overflow",
-         "-warn-unsigned-downcast", "-wp-par", "2", "-wp-cache", "update", *arguments, str(source)],
+         "-warn-unsigned-downcast", "-wp-par", "2", "-wp-cache", "update", *arguments, str(root / "optimized/wire_scan.c")],
         cwd=build, env=environment_of(build), capture_output=True, text=True, check=False)
     output = done.stdout + done.stderr
     (build / f"{what.replace(' ', '-')}.log").write_text(output)
@@ -49,10 +49,9 @@ def run(what: str, expected: int, arguments: list, build: pathlib.Path, root: pa
 
 def main() -> int:
     build, root = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    source = pathlib.Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else root / "optimized/wire_scan.c"
     build.mkdir(parents=True, exist_ok=True)
-    goals = run("goals", GOALS, GOALS_BY, build, root, source)
-    smoke = run("smoke tests", SMOKE_TESTS, SMOKE_TESTS_BY, build, root, source)
+    goals = run("goals", GOALS, GOALS_BY, build, root)
+    smoke = run("smoke tests", SMOKE_TESTS, SMOKE_TESTS_BY, build, root)
     if not goals or not smoke:
         print("scan: FAILED")
         return 1
