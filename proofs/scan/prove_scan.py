@@ -22,7 +22,7 @@ SMOKE_TESTS_BY = ["-wp-smoke-tests", "-wp-prover", "cvc4", "-wp-smoke-timeout", 
 
 def environment_of(build: pathlib.Path) -> dict:
     config = build / "why3.conf"
-    environment = {**os.environ, "WHY3CONFIG": str(config), "FRAMAC_WP_CACHEDIR": str(build / "wp-cache")}
+    environment = {**os.environ, "WHY3CONFIG": str(config)}
     if not config.is_file():
         subprocess.run(["why3", "-C", str(config), "config", "detect"], env=environment, check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
@@ -32,7 +32,8 @@ def environment_of(build: pathlib.Path) -> dict:
 def run(what: str, expected: int, arguments: list, build: pathlib.Path, root: pathlib.Path) -> bool:
     done = subprocess.run(
         ["frama-c", "-c11", "-machdep", "gcc_x86_64", f"-cpp-extra-args=-I{root}", "-wp", "-wp-rte", "-warn-unsigned-overflow",
-         "-warn-unsigned-downcast", "-wp-par", "2", "-wp-cache", "update", *arguments, str(root / "optimized/wire_scan.c")],
+         "-warn-unsigned-downcast", "-wp-par", "2", "-wp-cache", "update", "-wp-cache-dir", str(build / "wp-cache"), *arguments,
+         str(root / "optimized/wire_scan.c")],
         cwd=build, env=environment_of(build), capture_output=True, text=True, check=False)
     output = done.stdout + done.stderr
     (build / f"{what.replace(' ', '-')}.log").write_text(output)
