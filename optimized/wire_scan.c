@@ -1,165 +1,52 @@
 #include "optimized/wire_scan.h"
 
-/* Where the reader stands, and the first fault. */
-typedef struct Cursor {
-  uint64_t at; /* at most the buffer's size */
-  uint64_t code;
-  uint64_t expected;
-  uint64_t found;
-  uint64_t offset;
-} Cursor;
+#include "optimized/wire_fields.h"
 
-/*@ predicate standing{L}(uint8_t *b, integer size, Cursor *c) =
-      \valid(c) && c->at <= size && \valid_read(b + (0 .. size - 1));
-    predicate an_integer(integer n) = n == 1 || n == 2 || n == 4 || n == 8;
-    predicate an_element(integer n) = n == 2 || n == 4;
-
-    lemma product_monotone: \forall integer a, b, c; 0 <= c && a <= b ==> a * c <= b * c;
-    lemma product_of_u32: \forall integer a, b; 0 <= a <= 0xFFFFFFFF && 0 <= b <= 0xFFFFFFFF ==>
-      0 <= a * b <= 0xFFFFFFFE00000001;
-*/
-
-/*@ requires \valid(c);
-    assigns c->code, c->expected, c->found, c->offset;
-    ensures \result == 0 && c->offset == offset && c->code == code;
-    ensures c->expected == expected && c->found == found;
-*/
-static int refuse(Cursor *c, uint64_t code, uint64_t expected, uint64_t found, uint64_t offset) {
-  c->code = code;
-  c->expected = expected;
-  c->found = found;
-  c->offset = offset;
-  return 0;
-}
-
-/* Do the next n bytes lie in the buffer? Then at moves past them. */
-/*@ requires \valid(c) && c->at <= size;
-    assigns c->at, c->code, c->expected, c->found, c->offset;
-    ensures \result == 0 || \result == 1;
-    ensures \result == 1 <==> n <= size - \old(c->at);
-    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= size;
-    ensures \result == 0 ==> c->at == \old(c->at) && c->offset <= size;
-*/
-static int take(uint64_t size, Cursor *c, uint64_t n) {
-  const uint64_t remaining = size - c->at;
-  if (n > remaining) return refuse(c, KVCERT_WIRE_TRUNCATED, n, remaining, c->at);
-  c->at += n;
-  return 1;
-}
-
-/* A little-endian integer of n bytes that lie in the buffer. */
-/*@ requires an_integer(n) && \valid_read(bytes + (offset .. offset + n - 1)) && offset + n <= 0xFFFFFFFFFFFFFFFF;
-    assigns \nothing;
-    ensures n == 1 ==> \result == bytes[offset];
-    ensures n == 2 ==> \result == bytes[offset] + 0x100 * bytes[offset + 1];
-    ensures n == 4 ==> \result == le4(bytes, offset);
-    ensures n == 8 ==> \result == le4(bytes, offset) + 0x100000000 * le4(bytes, offset + 4);
-    ensures n <= 4 ==> \result <= 0xFFFFFFFF;
-*/
-static uint64_t load(const uint8_t *bytes, uint64_t offset, uint64_t n) {
-  uint64_t value = bytes[offset];
-  if (n == 1) return value;
-  value += (uint64_t)0x100 * bytes[offset + 1];
-  if (n == 2) return value;
-  value += (uint64_t)0x10000 * bytes[offset + 2];
-  value += (uint64_t)0x1000000 * bytes[offset + 3];
-  if (n == 4) return value;
-  value += (uint64_t)0x100000000 * bytes[offset + 4];
-  value += (uint64_t)0x10000000000 * bytes[offset + 5];
-  value += (uint64_t)0x1000000000000 * bytes[offset + 6];
-  value += (uint64_t)0x100000000000000 * bytes[offset + 7];
-  return value;
-}
-
-/*@ requires n <= 0x2000000000000000 && an_element(element);
-    assigns \nothing;
-    ensures \result == array_size(n, element);
-*/
-static uint64_t array_bytes(uint64_t n, uint64_t element) { return element == 2 ? 2 * n : 4 * n; }
-
-/* The next n-byte integer, any value. */
-/*@ requires standing(bytes, size, c) && an_integer(n) && \valid(value) && \separated(c, value);
-    assigns c->at, c->code, c->expected, c->found, c->offset, *value;
-    ensures \result == 0 || \result == 1;
-    ensures \result == 1 ==> c->at == \old(c->at) + n && c->at <= size;
-    ensures \result == 1 && n <= 4 ==> *value <= 0xFFFFFFFF;
-    ensures \result == 1 && n == 4 ==> *value == le4(bytes, \old(c->at));
-    ensures \result == 0 ==> c->at == \old(c->at) && c->offset <= size;
-*/
-static int field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t *value) {
-  const uint64_t offset = c->at;
-  if (!take(size, c, n)) return 0;
-  *value = load(bytes, offset, n);
-  return 1;
-}
-
-/* The next n-byte integer, which must be `accepted`. */
-/*@ requires standing(bytes, size, c) && an_integer(n);
+/*@ requires standing(bytes, size, c);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures \result == 1 ==> c->at == \old(c->at) + n && (n <= 4 ==> accepted <= 0xFFFFFFFF);
-    ensures \result == 1 && n == 4 ==> accepted == le4(bytes, \old(c->at));
+    ensures \result == 1 ==> layer.num_kv_heads <= 0xFFFFFFFF && layer.head_dim <= 0xFFFFFFFF;
     ensures \result == 0 ==> c->offset <= size;
 */
-static int exact_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t accepted, uint64_t code) {
-  const uint64_t offset = c->at;
-  uint64_t value = 0;
-  if (!field(bytes, size, c, n, &value)) return 0;
-  if (value != accepted) return refuse(c, code, accepted, value, offset);
-  return 1;
+static int scan_geometry(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer) {
+  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  return exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH);
 }
 
-/* The next n-byte integer, at most `largest`. */
-/*@ requires standing(bytes, size, c) && an_integer(n) && \valid(value) && \separated(c, value);
-    assigns c->at, c->code, c->expected, c->found, c->offset, *value;
+/* A head's keys: `whole` elements or none. */
+/*@ requires standing(bytes, size, c) && an_element(element) && \valid(length) && \separated(c, length);
+    assigns c->at, c->code, c->expected, c->found, c->offset, *length;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures \result == 1 ==> c->at == \old(c->at) + n && *value <= largest;
+    ensures \result == 1 ==> *length == le4(bytes, \old(c->at)) && *length <= 0xFFFFFFFF;
+    ensures \result == 1 ==> *length == 0 || *length == whole;
+    ensures \result == 1 ==> c->at == \old(c->at) + 4 + array_size(*length, element);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int bounded_field(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t n, uint64_t largest, uint64_t code,
-                         uint64_t *value) {
+static int scan_keys(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t whole, uint64_t element,
+                     uint64_t *length) {
   const uint64_t offset = c->at;
-  if (!field(bytes, size, c, n, value)) return 0;
-  if (*value > largest) return refuse(c, code, largest, *value, offset);
-  return 1;
+  if (!field(bytes, size, c, 4, length)) return 0;
+  const uint64_t n = *length;
+  if (n != 0 && n != whole) return refuse(c, KVCERT_WIRE_INCONSISTENT_LENGTH, whole, n, offset);
+  return take(size, c, array_bytes(n, element));
 }
 
-/*@ requires \valid_read(bytes + (0 .. size - 1));
-    assigns \nothing;
-    ensures \result == 1 ==> size >= 4;
-*/
-static int has_magic(const uint8_t *bytes, uint64_t size) {
-  if (size < 4) return 0;
-  return bytes[0] == 0x43 && bytes[1] == 0x4D && bytes[2] == 0x46 && bytes[3] == 0x53;
-}
-
-/* The header behind the magic: flag and position. */
-/*@ requires standing(bytes, size, c) && \valid(flag) && \valid(position);
-    requires \separated(c, flag) && \separated(c, position) && \separated(flag, position);
-    assigns c->at, c->code, c->expected, c->found, c->offset, *flag, *position;
+/* A head's values, which are as many as its keys. */
+/*@ requires standing(bytes, size, c) && an_element(element) && length <= 0xFFFFFFFF;
+    assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures \result == 1 ==> *flag <= 1 && *position <= 0x7FFFFFFFFFFFFFFF && c->at == \old(c->at) + 32;
+    ensures \result == 1 ==> le4(bytes, \old(c->at)) == length;
+    ensures \result == 1 ==> c->at == \old(c->at) + 4 + array_size(length, element);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t *flag,
-                       uint64_t *position) {
-  if (!take(size, c, 4)) return 0; /* the magic, seen already */
-  if (!exact_field(bytes, size, c, 4, 2, KVCERT_WIRE_BAD_VERSION)) return 0;
-  if (!exact_field(bytes, size, c, 8, layer.identity, KVCERT_WIRE_IDENTITY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer.layer, KVCERT_WIRE_LAYER_MISMATCH)) return 0;
-  const uint64_t kind_offset = c->at;
-  uint64_t kind = 0;
-  if (!bounded_field(bytes, size, c, 1, KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND, &kind)) return 0;
-  if (kind != layer.kind) return refuse(c, KVCERT_WIRE_KIND_MISMATCH, layer.kind, kind, kind_offset);
-  if (!bounded_field(bytes, size, c, 1, 1, KVCERT_WIRE_BAD_FLAG, flag)) return 0;
-  if (!exact_field(bytes, size, c, 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO)) return 0;
-  return bounded_field(bytes, size, c, 8, 0x7FFFFFFFFFFFFFFF, KVCERT_WIRE_POSITION_OUT_OF_RANGE, position);
+static int scan_values(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t length, uint64_t element) {
+  if (!exact_field(bytes, size, c, 4, length, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  return take(size, c, array_bytes(length, element));
 }
 
-/* One head's two arrays of `whole` elements or none. */
 /*@ requires standing(bytes, size, c) && an_element(element);
     assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
@@ -169,13 +56,53 @@ static int scan_header(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWir
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t whole, uint64_t element) {
-  const uint64_t offset = c->at;
-  uint64_t k_len = 0;
-  if (!field(bytes, size, c, 4, &k_len)) return 0;
-  if (k_len != 0 && k_len != whole) return refuse(c, KVCERT_WIRE_INCONSISTENT_LENGTH, whole, k_len, offset);
-  if (!take(size, c, array_bytes(k_len, element))) return 0;
-  if (!exact_field(bytes, size, c, 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
-  return take(size, c, array_bytes(k_len, element));
+  uint64_t length = 0;
+  if (!scan_keys(bytes, size, c, whole, element, &length)) return 0;
+  return scan_values(bytes, size, c, length, element);
+}
+
+/* All heads. Each takes 8 bytes or more, so a buffer that is too short ends this loop early. */
+/*@ requires standing(bytes, size, c) && an_element(element);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 && c->at == size ==> heads_at(bytes, size, element, whole, \old(c->at), heads);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_heads(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t whole,
+                      uint64_t element) {
+  /*@ loop invariant 0 <= head <= heads;
+      loop invariant c->at <= size;
+      loop invariant heads_at(bytes, size, element, whole, c->at, heads - head) ==>
+        heads_at(bytes, size, element, whole, \at(c->at, Pre), heads);
+      loop assigns head, c->at, c->code, c->expected, c->found, c->offset;
+      loop variant heads - head;
+  */
+  for (uint64_t head = 0; head < heads; ++head)
+    if (!scan_head(bytes, size, c, whole, element)) return 0;
+  return 1;
+}
+
+/* The recurrent vector and the importance of `rows` rows, with both lengths. */
+/*@ requires standing(bytes, size, c) && \valid(record);
+    requires rows <= 0xFFFFFFFF && \separated(c, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->linear_len, record->linear_offset, record->importance_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
+    ensures \result == 1 ==> c->at == record->importance_offset + 4 * rows;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_vectors(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t rows, KvcertWireRecord *record) {
+  uint64_t linear_len = 0;
+  if (!field(bytes, size, c, 4, &linear_len)) return 0;
+  record->linear_len = linear_len;
+  if (!exact_field(bytes, size, c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
+  record->linear_offset = c->at;
+  if (!take(size, c, linear_len * 4)) return 0;
+  record->importance_offset = c->at;
+  return take(size, c, rows * 4);
 }
 
 /* The body of kind full behind flag and seq_len. `rows` of the seq_len positions have importance, keys and values: all
@@ -187,44 +114,19 @@ static int scan_head(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t wh
     assigns record->linear_len, record->linear_offset, record->importance_offset, record->head_length, record->heads_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures \result == 1 ==> record->importance_offset == record->linear_offset + 4 * record->linear_len;
-    ensures \result == 1 ==> record->heads_offset == record->importance_offset + 4 * rows;
-    ensures \result == 1 ==> record->heads_offset <= size;
-    ensures \result == 1 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
-    ensures \result == 1 ==> record->head_length == rows * layer.head_dim;
+    ensures vector: \result == 1 ==> record->linear_offset + 4 * record->linear_len <= size;
+    ensures rows: \result == 1 ==> rows_inside(bytes, size, record, layer, rows, c->at);
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t rows,
                           KvcertWireRecord *record) {
-  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  /* Both are below 2^32 from here on, as rows is; no product below wraps. */
-  uint64_t linear_len = 0;
-  if (!field(bytes, size, c, 4, &linear_len)) return 0;
-  record->linear_len = linear_len;
-  if (!exact_field(bytes, size, c, 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH)) return 0;
-  record->linear_offset = c->at;
-  if (!take(size, c, linear_len * 4)) return 0;
-  record->importance_offset = c->at;
-  if (!take(size, c, rows * 4)) return 0;
-  record->heads_offset = c->at;
-  const uint64_t heads = layer.num_kv_heads;
   const uint64_t element = record->element_bytes;
-  /*@ assert product: 0 <= rows * layer.head_dim <= 0xFFFFFFFE00000001; */
-  const uint64_t whole = rows * layer.head_dim;
+  if (!scan_geometry(bytes, size, c, layer)) return 0;
+  if (!scan_vectors(bytes, size, c, rows, record)) return 0;
+  const uint64_t whole = times(rows, 0xFFFFFFFF, layer.head_dim);
+  record->heads_offset = c->at;
   record->head_length = whole;
-  /* Every head takes 8 bytes or more, so a buffer that is too short ends this loop early. */
-  /*@ loop invariant 0 <= head <= heads;
-      loop invariant c->at <= size;
-      loop invariant heads_at(bytes, size, element, whole, c->at, heads - head) ==>
-        heads_at(bytes, size, element, whole, record->heads_offset, heads);
-      loop assigns head, c->at, c->code, c->expected, c->found, c->offset;
-      loop variant heads - head;
-  */
-  for (uint64_t head = 0; head < heads; ++head)
-    if (!scan_head(bytes, size, c, whole, element)) return 0;
-  return 1;
+  return scan_heads(bytes, size, c, layer.num_kv_heads, whole, element);
 }
 
 /*@ requires standing(bytes, size, c) && \valid(record);
@@ -237,50 +139,76 @@ static int scan_full_body(const uint8_t *bytes, uint64_t size, Cursor *c, Kvcert
 */
 static int scan_linear_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                             KvcertWireRecord *record) {
-  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
   uint64_t linear_len = 0;
+  if (!scan_geometry(bytes, size, c, layer)) return 0;
   if (!field(bytes, size, c, 4, &linear_len)) return 0;
   record->linear_len = linear_len;
   record->linear_offset = c->at;
   return take(size, c, linear_len * 4);
 }
 
+/* From `begin` on, of a row of the ring: its elements from the one with number `first` to before `end` are zero bits. */
+/*@ requires standing(bytes, size, c) && an_element(element);
+    requires first <= end <= 0x2000000000000000 && begin + array_size(end, element) <= size;
+    assigns c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_zeros(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t begin, uint64_t first, uint64_t end,
+                      uint64_t element) {
+  (void)size; /* the proof needs it */
+  /*@ loop invariant first <= i <= end;
+      loop assigns i;
+      loop variant end - i;
+  */
+  for (uint64_t i = first; i < end; ++i) {
+    /*@ assert element_inside: begin + array_size(i, element) + element <= size; */
+    const uint64_t offset = begin + array_bytes(i, element);
+    const uint64_t found = load(bytes, offset, element);
+    if (found != 0) return refuse(c, KVCERT_WIRE_RING_SLOT_NOT_ZERO, 0, found, offset);
+  }
+  return 1;
+}
+
 /* One of the ring's two arrays, [head][row]: of each row the first `written` elements may hold anything, the others
  * zero bits. */
 /*@ requires standing(bytes, size, c) && an_element(element) && written <= row;
-    requires heads * row <= 0x2000000000000000;
+    requires product(heads, row) <= 0x2000000000000000;
     assigns c->at, c->code, c->expected, c->found, c->offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures \result == 1 ==> c->at == \old(c->at) + array_size(heads * row, element);
+    ensures \result == 1 ==> c->at == \old(c->at) + array_size(product(heads, row), element);
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t heads, uint64_t row, uint64_t written,
                      uint64_t element) {
   const uint64_t begin = c->at;
-  const uint64_t ring = heads * row;
+  const uint64_t ring = times(heads, heads, row);
   if (!take(size, c, array_bytes(ring, element))) return 0;
   /*@ loop invariant 0 <= head <= heads;
-      loop assigns head;
+      loop assigns head, c->code, c->expected, c->found, c->offset;
       loop variant heads - head;
   */
   for (uint64_t head = 0; head < heads; ++head) {
-    /*@ assert next_row: (head + 1) * row <= heads * row; */
-    /*@ assert row_inside: 0 <= head * row && head * row + row <= ring; */
-    const uint64_t first = head * row;
-    /*@ loop invariant written <= i <= row;
-        loop assigns i;
-        loop variant row - i;
-    */
-    for (uint64_t i = written; i < row; ++i) {
-      /*@ assert element_inside: begin + array_size(first + i, element) + element <= size; */
-      const uint64_t offset = begin + array_bytes(first + i, element);
-      const uint64_t found = load(bytes, offset, element);
-      if (found != 0) return refuse(c, KVCERT_WIRE_RING_SLOT_NOT_ZERO, 0, found, offset);
-    }
+    const uint64_t first = times(head, heads, row);
+    if (!scan_zeros(bytes, size, c, begin, first + written, first + row, element)) return 0;
   }
   return 1;
+}
+
+/* The fields of kind bounded before its ring; the first `length` rows of the ring are written. */
+/*@ requires standing(bytes, size, c) && layer.window >= 1;
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_ring_fields(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t seq_len,
+                            uint64_t length) {
+  if (!scan_geometry(bytes, size, c, layer)) return 0;
+  if (!exact_field(bytes, size, c, 4, layer.window, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
+  if (!exact_field(bytes, size, c, 4, length, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
+  return exact_field(bytes, size, c, 4, seq_len % layer.window, KVCERT_WIRE_RING_CURSOR_MISMATCH);
 }
 
 /*@ requires standing(bytes, size, c) && \valid(record) && an_element(record->element_bytes);
@@ -289,53 +217,38 @@ static int scan_ring(const uint8_t *bytes, uint64_t size, Cursor *c, uint64_t he
     assigns c->at, c->code, c->expected, c->found, c->offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures \result == 1 ==> c->at == record->ring_offset +
-      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
+    ensures \result == 1 ==> ring_inside(record, layer, c->at);
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_bounded_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
                              KvcertWireRecord *record) {
-  const uint64_t window = layer.window;
-  const uint64_t length = record->seq_len < window ? record->seq_len : window;
-  if (!exact_field(bytes, size, c, 4, layer.num_kv_heads, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, layer.head_dim, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, window, KVCERT_WIRE_GEOMETRY_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, length, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
-  if (!exact_field(bytes, size, c, 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH)) return 0;
+  const uint64_t seq_len = record->seq_len;
+  const uint64_t element = record->element_bytes;
+  const uint64_t length = seq_len < layer.window ? seq_len : layer.window;
+  if (!scan_ring_fields(bytes, size, c, layer, seq_len, length)) return 0;
   record->ring_offset = c->at;
-  /*@ assert no_more_than_a_row: 0 <= length * layer.head_dim <= window * layer.head_dim; */
-  const uint64_t row = window * layer.head_dim;
-  const uint64_t written = length * layer.head_dim;
-  if (!scan_ring(bytes, size, c, layer.num_kv_heads, row, written, record->element_bytes)) return 0;
-  return scan_ring(bytes, size, c, layer.num_kv_heads, row, written, record->element_bytes);
+  const uint64_t row = times(layer.window, layer.window, layer.head_dim);
+  const uint64_t written = times(length, layer.window, layer.head_dim);
+  if (!scan_ring(bytes, size, c, layer.num_kv_heads, row, written, element)) return 0;
+  return scan_ring(bytes, size, c, layer.num_kv_heads, row, written, element);
 }
 
-/*@ requires standing(bytes, size, c) && \valid(record) && known_layer(layer);
+/* What follows the header. */
+/*@ requires standing(bytes, size, c) && \valid(record) && known_layer(layer) && an_element(record->element_bytes);
     requires \separated(c, record);
     assigns c->at, c->code, c->expected, c->found, c->offset;
-    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->linear_len, record->linear_offset;
     assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
-    ensures element: \result == 1 ==> an_element(record->element_bytes);
-    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer.kind == 0 ==>
-      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
-      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
-    ensures heads: \result == 1 && layer.kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
-    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
-    ensures ring: \result == 1 && layer.kind == 2 ==> c->at == record->ring_offset +
-      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
+    ensures vector: \result == 1 ==> vector_inside(record, layer, size);
+    ensures rows: \result == 1 && layer.kind == 0 ==> rows_inside(bytes, size, record, layer, record->seq_len, c->at);
+    ensures ring: \result == 1 ==> ring_inside(record, layer, c->at);
     ensures \result == 0 ==> c->offset <= size;
 */
-static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
-                          KvcertWireRecord *record) {
-  uint64_t flag = 0;
-  uint64_t position = 0;
-  if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
-  record->element_bytes = flag == 1 ? 2 : 4;
-  record->seq_len = position;
+static int scan_body(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer, uint64_t flag,
+                     KvcertWireRecord *record) {
+  const uint64_t position = record->seq_len;
   if (layer.kind == KVCERT_WIRE_LINEAR) return scan_linear_body(bytes, size, c, layer, record);
   if (layer.kind == KVCERT_WIRE_BOUNDED) return scan_bounded_body(bytes, size, c, layer, record);
   if (!exact_field(bytes, size, c, 4, flag, KVCERT_WIRE_BAD_FLAG)) return 0;
@@ -351,15 +264,32 @@ static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, Kvcert
     ensures \result == 0 || \result == 1;
     ensures c->at <= size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
-    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer.kind == 0 ==>
-      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
-      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
-    ensures heads: \result == 1 && layer.kind == 0 && c->at == size ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
-    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
-    ensures ring: \result == 1 && layer.kind == 2 ==> c->at == record->ring_offset +
-      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
+    ensures vector: \result == 1 ==> vector_inside(record, layer, size);
+    ensures rows: \result == 1 && layer.kind == 0 ==> rows_inside(bytes, size, record, layer, record->seq_len, c->at);
+    ensures ring: \result == 1 ==> ring_inside(record, layer, c->at);
+    ensures \result == 0 ==> c->offset <= size;
+*/
+static int scan_versioned(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
+                          KvcertWireRecord *record) {
+  uint64_t flag = 0;
+  uint64_t position = 0;
+  if (!scan_header(bytes, size, c, layer, &flag, &position)) return 0;
+  record->element_bytes = flag == 1 ? 2 : 4;
+  record->seq_len = position;
+  return scan_body(bytes, size, c, layer, flag, record);
+}
+
+/*@ requires standing(bytes, size, c) && \valid(record) && known_layer(layer);
+    requires \separated(c, record);
+    assigns c->at, c->code, c->expected, c->found, c->offset;
+    assigns record->element_bytes, record->seq_len, record->linear_len, record->linear_offset;
+    assigns record->importance_offset, record->head_length, record->heads_offset, record->ring_offset;
+    ensures \result == 0 || \result == 1;
+    ensures c->at <= size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 ==> vector_inside(record, layer, size);
+    ensures rows: \result == 1 && layer.kind == 0 ==> rows_inside(bytes, size, record, layer, record->seq_len, c->at);
+    ensures ring: \result == 1 ==> ring_inside(record, layer, c->at);
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
@@ -383,15 +313,9 @@ static int scan_unversioned(const uint8_t *bytes, uint64_t size, Cursor *c, Kvce
     ensures \result == 0 || \result == 1;
     ensures whole: \result == 1 ==> c->at == size;
     ensures element: \result == 1 ==> an_element(record->element_bytes);
-    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer.kind == 0 ==>
-      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
-      record->heads_offset == record->importance_offset + 4 * record->seq_len && record->heads_offset <= size;
-    ensures heads: \result == 1 && layer.kind == 0 ==>
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
-    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
-    ensures ring: \result == 1 && layer.kind == 2 ==> c->at == record->ring_offset +
-      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes);
+    ensures vector: \result == 1 ==> vector_inside(record, layer, size);
+    ensures rows: \result == 1 && layer.kind == 0 ==> rows_inside(bytes, size, record, layer, record->seq_len, size);
+    ensures ring: \result == 1 ==> ring_inside(record, layer, size);
     ensures \result == 0 ==> c->offset <= size;
 */
 static int scan_buffer(const uint8_t *bytes, uint64_t size, Cursor *c, KvcertWireLayer layer,
@@ -429,22 +353,25 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer,
   return 0;
 }
 
-/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(head) && an_element(element);
+/* Head i, behind i heads whose places are known. */
+/*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid(heads + i) && an_element(element);
     requires head_at(bytes, size, element, whole, offset);
-    assigns head->length, head->keys_offset, head->values_offset;
-    ensures \result == head_end(bytes, element, offset) && \result <= size;
-    ensures head->keys_offset + array_size(head->length, element) <= size;
-    ensures head->values_offset + array_size(head->length, element) <= size;
-    ensures head->length == 0 || head->length == whole;
+    requires keys_inside(heads, i, element, size) && values_inside(heads, i, element, size);
+    requires whole_or_dead(heads, i, whole);
+    assigns heads[i].length, heads[i].keys_offset, heads[i].values_offset;
+    ensures end: \result == head_end(bytes, element, offset) && \result <= size;
+    ensures keys: keys_inside(heads, i + 1, element, size);
+    ensures values: values_inside(heads, i + 1, element, size);
+    ensures lengths: whole_or_dead(heads, i + 1, whole);
 */
 static uint64_t read_head(const uint8_t *bytes, uint64_t size, uint64_t element, uint64_t whole, uint64_t offset,
-                          KvcertWireHead *head) {
+                          KvcertWireHead *heads, uint64_t i) {
   (void)size, (void)whole; /* the proof needs them */
   const uint64_t length = load(bytes, offset, 4);
   const uint64_t array = array_bytes(length, element);
-  head->length = length;
-  head->keys_offset = offset + 4;
-  head->values_offset = offset + 4 + array + 4;
+  heads[i].length = length;
+  heads[i].keys_offset = offset + 4;
+  heads[i].values_offset = offset + 4 + array + 4;
   return offset + 4 + array + 4 + array;
 }
 
@@ -455,16 +382,15 @@ void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireReco
   uint64_t offset = record->heads_offset;
   /*@ loop invariant 0 <= i <= n && offset <= size;
       loop invariant heads_at(bytes, size, element, whole, offset, n - i);
-      loop invariant \forall integer j; 0 <= j < i ==>
-        heads[j].keys_offset + array_size(heads[j].length, element) <= size &&
-        heads[j].values_offset + array_size(heads[j].length, element) <= size &&
-        (heads[j].length == 0 || heads[j].length == whole);
+      loop invariant keys: keys_inside(heads, i, element, size);
+      loop invariant values: values_inside(heads, i, element, size);
+      loop invariant lengths: whole_or_dead(heads, i, whole);
       loop assigns i, offset, heads[0 .. n - 1];
       loop variant n - i;
   */
   for (uint64_t i = 0; i < n; ++i) {
     /*@ assert here: head_at(bytes, size, element, whole, offset); */
     /*@ assert behind: heads_at(bytes, size, element, whole, head_end(bytes, element, offset), n - i - 1); */
-    offset = read_head(bytes, size, element, whole, offset, &heads[i]);
+    offset = read_head(bytes, size, element, whole, offset, heads, i);
   }
 }

@@ -76,6 +76,9 @@ typedef struct KvcertWireHead {
 /*@ logic integer le4{L}(uint8_t *b, integer at) =
       b[at] + 0x100 * b[at + 1] + 0x10000 * b[at + 2] + 0x1000000 * b[at + 3];
 
+    // Under a name, so that provers can take it for an unknown.
+    logic integer product(integer a, integer b) = a * b;
+
     // Bytes of n elements of 2 or 4 bytes.
     logic integer array_size(integer n, integer element) = element == 2 ? 2 * n : 4 * n;
 
@@ -93,10 +96,43 @@ typedef struct KvcertWireHead {
              : head_at(b, size, element, whole, at) &&
                heads_at(b, size, element, whole, head_end(b, element, at), n - 1);
 
+    // An array of n elements that begins at `offset` ends in the buffer.
+    predicate array_inside(integer offset, integer n, integer element, integer size) =
+      offset + array_size(n, element) <= size;
+
+    predicate an_element(integer n) = n == 2 || n == 4;
+
+    // Elements in a row of the ring, [head][row].
+    logic integer ring_row(KvcertWireLayer l) = product(l.window, l.head_dim);
+
     predicate known_layer(KvcertWireLayer l) =
       l.kind <= 2 &&
-      (l.kind == 2 ==> 1 <= l.window && l.window * l.head_dim <= 0x2000000000000000 &&
-                        l.num_kv_heads * (l.window * l.head_dim) <= 0x2000000000000000);
+      (l.kind == 2 ==> 1 <= l.window && ring_row(l) <= 0x2000000000000000 &&
+                        product(l.num_kv_heads, ring_row(l)) <= 0x2000000000000000);
+
+    // An accepted record, read up to `at`. The recurrent vector lies in the buffer.
+    predicate vector_inside{L}(KvcertWireRecord *r, KvcertWireLayer l, integer size) =
+      l.kind != 2 ==> r->linear_offset + 4 * r->linear_len <= size;
+
+    // Kind full: vector, importance, heads, the last one ending where the buffer ends.
+    predicate rows_inside{L}(uint8_t *b, integer size, KvcertWireRecord *r, KvcertWireLayer l, integer rows, integer at) =
+      r->importance_offset == r->linear_offset + 4 * r->linear_len &&
+      r->heads_offset == r->importance_offset + 4 * rows && r->heads_offset <= size &&
+      r->head_length == product(rows, l.head_dim) &&
+      (at == size ==> heads_at(b, size, r->element_bytes, r->head_length, r->heads_offset, l.num_kv_heads));
+
+    // Of the first n heads that are handed over the arrays end in the buffer, and each has all elements or none.
+    predicate keys_inside{L}(KvcertWireHead *h, integer n, integer element, integer size) =
+      \forall integer i; 0 <= i < n ==> array_inside(h[i].keys_offset, h[i].length, element, size);
+    predicate values_inside{L}(KvcertWireHead *h, integer n, integer element, integer size) =
+      \forall integer i; 0 <= i < n ==> array_inside(h[i].values_offset, h[i].length, element, size);
+    predicate whole_or_dead{L}(KvcertWireHead *h, integer n, integer whole) =
+      \forall integer i; 0 <= i < n ==> h[i].length == 0 || h[i].length == whole;
+
+    // Kind bounded: both arrays of the ring.
+    predicate ring_inside{L}(KvcertWireRecord *r, KvcertWireLayer l, integer at) =
+      l.kind == 2 ==>
+        at == r->ring_offset + 2 * array_size(product(l.num_kv_heads, ring_row(l)), r->element_bytes);
 */
 
 /* Reads bytes[0, size) and nothing else. 1: the buffer is a record of this layer, *record describes it. 0: *fault is the
@@ -107,16 +143,10 @@ typedef struct KvcertWireHead {
     assigns *record, *fault;
     ensures result: \result == 0 || \result == 1;
     ensures fault_inside: \result == 0 ==> fault->offset <= size;
-    ensures element: \result == 1 ==> record->element_bytes == 2 || record->element_bytes == 4;
-    ensures vector: \result == 1 && layer.kind != 2 ==> record->linear_offset + 4 * record->linear_len <= size;
-    ensures importance: \result == 1 && layer.kind == 0 ==>
-      record->importance_offset == record->linear_offset + 4 * record->linear_len &&
-      record->heads_offset == record->importance_offset + 4 * record->seq_len;
-    ensures heads: \result == 1 && layer.kind == 0 ==> record->heads_offset <= size &&
-      heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, layer.num_kv_heads);
-    ensures length: \result == 1 && layer.kind == 0 ==> record->head_length == record->seq_len * layer.head_dim;
-    ensures ring: \result == 1 && layer.kind == 2 ==> record->ring_offset +
-      2 * array_size(layer.num_kv_heads * (layer.window * layer.head_dim), record->element_bytes) == size;
+    ensures element: \result == 1 ==> an_element(record->element_bytes);
+    ensures vector: \result == 1 ==> vector_inside(record, layer, size);
+    ensures rows: \result == 1 && layer.kind == 0 ==> rows_inside(bytes, size, record, layer, record->seq_len, size);
+    ensures ring: \result == 1 ==> ring_inside(record, layer, size);
 */
 int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer, KvcertWireRecord *record,
                      KvcertWireFault *fault);
@@ -124,15 +154,13 @@ int kvcert_wire_scan(const uint8_t *bytes, uint64_t size, KvcertWireLayer layer,
 /* Where the n heads of an accepted record of kind full lie. */
 /*@ requires \valid_read(bytes + (0 .. size - 1)) && \valid_read(record) && \valid(heads + (0 .. n - 1));
     requires \separated(record, heads + (0 .. n - 1));
-    requires record->element_bytes == 2 || record->element_bytes == 4;
+    requires an_element(record->element_bytes);
     requires heads_at(bytes, size, record->element_bytes, record->head_length, record->heads_offset, n);
     requires record->heads_offset <= size;
     assigns heads[0 .. n - 1];
-    ensures inside: \forall integer i; 0 <= i < n ==>
-      heads[i].keys_offset + array_size(heads[i].length, \old(record->element_bytes)) <= size &&
-      heads[i].values_offset + array_size(heads[i].length, \old(record->element_bytes)) <= size;
-    ensures whole_or_dead: \forall integer i; 0 <= i < n ==>
-      heads[i].length == 0 || heads[i].length == \old(record->head_length);
+    ensures keys: keys_inside(heads, n, \old(record->element_bytes), size);
+    ensures values: values_inside(heads, n, \old(record->element_bytes), size);
+    ensures lengths: whole_or_dead(heads, n, \old(record->head_length));
 */
 void kvcert_wire_heads(const uint8_t *bytes, uint64_t size, const KvcertWireRecord *record, KvcertWireHead *heads,
                        uint64_t n);
