@@ -24,22 +24,22 @@ class Fault:
         return self.find.subn(self.replace, text)
 
 
-SCAN, DECODE, ENCODE = "optimized/wire_scan.c", "optimized/wire_decode.cpp", "optimized/wire.cpp"
+FIELDS, SCAN, DECODE, ENCODE = "optimized/wire_fields.h", "optimized/wire_scan.c", "optimized/wire_decode.cpp", "optimized/wire.cpp"
 HALF, RING, AVX2 = "optimized/binary16.hpp", "optimized/ring.cpp", "optimized/kernels/avx2_products.hpp"
 AVX2_INT8, AVX2_STATE, F16C = "optimized/kernels/avx2_int8.cpp", "optimized/kernels/avx2_state.cpp", "optimized/kernels/f16c.cpp"
 
 FAULTS = [
     # The scan: what is looked at, and how far.
-    Fault("missing-bound", "import_wire", SCAN, "if (n > remaining) return refuse",
+    Fault("missing-bound", "import_wire", FIELDS, "if (n > remaining) return refuse",
           "if (n > remaining + 4) return refuse",
           "a length is not held against what remains: a read past the buffer"),
-    Fault("header-of-28-bytes", "import_wire", SCAN, "if (n > remaining) return refuse",
+    Fault("header-of-28-bytes", "import_wire", FIELDS, "if (n > remaining) return refuse",
           "if (n > remaining && (n != 8 || remaining < 4)) return refuse",
           "a known defect: 28 bytes count as a header, and its last field lies beyond"),
-    Fault("less-for-less-equal", "import_wire", SCAN, "if (*value > largest) return refuse",
+    Fault("less-for-less-equal", "import_wire", FIELDS, "if (*value > largest) return refuse",
           "if (*value >= largest) return refuse",
           "the largest accepted value is refused"),
-    Fault("kind-off-by-one", "import_wire", SCAN, "KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND",
+    Fault("kind-off-by-one", "import_wire", FIELDS, "KVCERT_WIRE_BOUNDED, KVCERT_WIRE_UNKNOWN_KIND",
           "KVCERT_WIRE_BOUNDED + 1, KVCERT_WIRE_UNKNOWN_KIND",
           "an unknown kind passes as known"),
     Fault("product-in-32-bits", "import_wire", SCAN, re.compile(r"return take\((.*)linear_len \* 4\);"),
@@ -48,28 +48,28 @@ FAULTS = [
     Fault("position-in-32-bits", "import_wire", SCAN, "position, KVCERT_WIRE_POSITION_MISMATCH",
           "position & 0xFFFFFFFF, KVCERT_WIRE_POSITION_MISMATCH",
           "two 64-bit numbers compared by their low halves"),
-    Fault("flag-above-one", "import_wire", SCAN, "1, 1, KVCERT_WIRE_BAD_FLAG, flag)",
+    Fault("flag-above-one", "import_wire", FIELDS, "1, 1, KVCERT_WIRE_BAD_FLAG, flag)",
           "1, 255, KVCERT_WIRE_BAD_FLAG, flag)",
           "a known defect: any flag is taken for true"),
     Fault("flags-may-disagree", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, flag, KVCERT_WIRE_BAD_FLAG\)"),
           r"bounded_field(\1, 4, 1, KVCERT_WIRE_BAD_FLAG, &flag)",
           "a known defect: header and body say different widths"),
-    Fault("reserved-ignored", "import_wire", SCAN, re.compile(r"exact_field\((.*), 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO\)"),
+    Fault("reserved-ignored", "import_wire", FIELDS, re.compile(r"exact_field\((.*), 2, 0, KVCERT_WIRE_RESERVED_NOT_ZERO\)"),
           r"field(\1, 2, &(uint64_t){0})",
           "a known defect: reserved bits are not looked at"),
     Fault("trailing-byte", "import_wire", SCAN, re.compile(r"at != size\)"),
           "at + 1 < size)",
           "one byte may follow the record"),
-    Fault("k-len-shorter", "import_wire", SCAN, "if (k_len != 0 && k_len != whole)",
-          "if (k_len > whole)",
+    Fault("k-len-shorter", "import_wire", SCAN, "if (n != 0 && n != whole)",
+          "if (n > whole)",
           "a known defect: fewer rows than positions"),
-    Fault("values-unlike-keys", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, k_len, KVCERT_WIRE_INCONSISTENT_LENGTH\)"),
-          r"field(\1, 4, &k_len)",
+    Fault("values-unlike-keys", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, length, KVCERT_WIRE_INCONSISTENT_LENGTH\)"),
+          r"field(\1, 4, &length)",
           "a known defect: v_len is not held against k_len"),
     Fault("imp-len-unchecked", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, rows, KVCERT_WIRE_INCONSISTENT_LENGTH\)"),
           r"field(\1, 4, &rows)",
           "a known defect: imp_len may differ from seq_len"),
-    Fault("ring-cursor-unchecked", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, record->seq_len % window, KVCERT_WIRE_RING_CURSOR_MISMATCH\)"),
+    Fault("ring-cursor-unchecked", "import_wire", SCAN, re.compile(r"exact_field\((.*), 4, seq_len % layer.window, KVCERT_WIRE_RING_CURSOR_MISMATCH\)"),
           r"field(\1, 4, &(uint64_t){0})",
           "the ring's head is taken as sent"),
     Fault("ring-slot-unchecked", "import_wire", SCAN, "if (found != 0) return refuse",
