@@ -3,14 +3,19 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 
 #include "certify/engine.hpp"
+#include "fuzz/thorough.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   kvcert::certify::ArgumentCoverage unused;
-  for (auto isa : kvcert::optimized::available_isas()) {
+  auto isas = kvcert::optimized::available_isas();
+  // What is accepted seldom depends on the ISA, and the reference makes every call again for each: while fuzzing, one is asked.
+  if (!kvcert::fuzz::thorough) isas = {isas[std::accumulate(data, data + size, std::size_t{0}) % isas.size()]};
+  for (auto isa : isas) {
     if (const auto found = kvcert::certify::difference_in_calls(kvcert::certify::ReferenceEngine{}, kvcert::certify::OptimizedEngine{isa}, {data, size}, unused)) {
-      std::fprintf(stderr, "%s\n", found->c_str());
+      std::fprintf(stderr, "\nkvcert fuzz: %s\n", found->c_str());
       std::abort();
     }
   }
