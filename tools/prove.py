@@ -20,7 +20,7 @@ import time
 import proof_coq
 import proof_inventory
 
-COMMAND_SECONDS = 10 * 60
+COMMAND_SECONDS = 20 * 60
 
 
 def say(text: str = "") -> None:
