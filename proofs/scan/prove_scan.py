@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-GOALS = 0
+GOALS = 835
 SMOKE_TESTS = 0
 
 # Every goal by whichever prover is first. The time is by the clock: on a busy machine seconds are short.
