@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "certify/observe.hpp"
@@ -198,6 +199,11 @@ class Caller {
 
   // --- Calls ------------------------------------------------------------------------------------------------------------
 
+  /// Calls `f` with arguments that were drawn between braces, hence from left to right: drawn between the parentheses of the call
+  /// they would come in the order that a compiler likes, and one input would be another call elsewhere.
+  template <class... A, class F>
+  static auto with(std::tuple<A...> drawn, F f) { return std::apply(f, std::move(drawn)); }
+
   void append(std::size_t n) {
     n = std::min(n, region_floats / row());
     answer(layer_.append_chunk(std::span(regions_[4]).first(n * row()), std::span(regions_[5]).first(n * row()), n, {}));
@@ -223,21 +229,23 @@ class Caller {
   void bounded_step() {
     const auto window = static_cast<std::size_t>(choices_.below(8) == 0 ? choices_.pick<std::uint64_t>({0, 1, (1U << 20U) + 1, ~std::uint64_t{0}})
                                                                          : std::max<std::size_t>(layer_.bounded_window(), 1));
-    const std::vector<float> frequencies(choices_.below(4) == 0 ? choices_.below(40) : std::max<std::size_t>(dim() / 2, 1),
-                                         choices_.below(8) == 0 ? scalar() : 0.5F);
+    const std::size_t pairs = choices_.below(4) == 0 ? choices_.below(40) : std::max<std::size_t>(dim() / 2, 1);
+    const std::vector<float> frequencies(pairs, choices_.below(8) == 0 ? scalar() : 0.5F);
     const auto rope = Cache::Rope::create(window, frequencies, choices_.below(8) == 0 ? scalar() : 1.0F);
     if (!rope) return answer(rope);
     const auto query_heads = static_cast<std::size_t>(count(heads() * (1 + choices_.below(2))));
     const std::size_t q = query_heads > 16 ? 0 : query_heads * dim(), sinks = choices_.below(3) * row();
     BoundedSinks weights{floats(2, sinks), floats(3, sinks)};
     const auto out = choices_.below(16) == 0 ? std::span(const_cast<float*>(rope->cos().data()), rope->cos().size()) : floats(7, q);
-    answer(layer_.bounded_step(floats(0, q), floats(4, row()), floats(5, row()), weights, *rope, scalar(), query_heads, out));
+    answer(with(std::tuple{floats(0, q), floats(4, row()), floats(5, row()), scalar()}, [&](auto query, auto k, auto v, auto scale) {
+      return layer_.bounded_step(query, k, v, weights, *rope, scale, query_heads, out); }));
   }
 
   void group() {
     const std::size_t t = choices_.below(40), fan_out = 1 + choices_.below(2);
-    auto made = Cache::O1Group::prefill(config(), static_cast<std::size_t>(count(dim())), static_cast<std::size_t>(count(fan_out)), floats(4, t * dim()),
-                                        floats(5, t * dim()), floats(6, t * fan_out * dim()));
+    auto made = with(std::tuple{config(), static_cast<std::size_t>(count(dim())), static_cast<std::size_t>(count(fan_out)), floats(4, t * dim()),
+                                floats(5, t * dim()), floats(6, t * fan_out * dim())},
+                     [](auto... drawn) { return Cache::O1Group::prefill(drawn...); });
     answer(made);
     if (made) group_ = std::move(*made);
   }
@@ -247,7 +255,8 @@ class Caller {
     const std::size_t fan_out = 1 + choices_.below(2);
     const auto own = group_->view();
     const std::span<const float> k = own && choices_.below(4) == 0 ? own->ring_keys.first(std::min(own->ring_keys.size(), dim())) : floats(4, dim());
-    answer(group_->step(floats(0, fan_out * dim()), k, floats(5, dim()), floats(7, fan_out * dim())));
+    answer(with(std::tuple{floats(0, fan_out * dim()), floats(5, dim()), floats(7, fan_out * dim())}, [&](auto q, auto v, auto out) {
+      return group_->step(q, k, v, out); }));
   }
 
   void import() {
@@ -262,37 +271,44 @@ class Caller {
   }
 
   void many_layers() {
-    auto cache = KvCache<Cache>::create(static_cast<std::size_t>(count(2)), static_cast<std::size_t>(count(1)), static_cast<std::size_t>(count(2)), count(3));
+    auto cache = with(std::tuple{static_cast<std::size_t>(count(2)), static_cast<std::size_t>(count(1)), static_cast<std::size_t>(count(2)), count(3)},
+                      [](auto... drawn) { return KvCache<Cache>::create(drawn...); });
     answer(cache);
-    if (cache) answer(cache->evict(static_cast<std::size_t>(count(1)), static_cast<EvictionPolicy>(choices_.below(3))));
+    if (!cache) return;
+    answer(with(std::tuple{static_cast<std::size_t>(count(1)), static_cast<EvictionPolicy>(choices_.below(3))}, [&](auto keep, auto policy) {
+      return cache->evict(keep, policy); }));
   }
 
   void one_of(std::size_t which) {
     const auto n = [&](std::uint64_t expected) { return static_cast<std::size_t>(count(expected)); };
     const auto call = [&](const char* name, const auto& result) { name_ = name, answer(result); };
     switch (which) {
-      case 0: return call("append", layer_.append(floats(4, row()), floats(5, row()), alive()));
+      case 0: return call("append", with(std::tuple{floats(4, row()), floats(5, row()), alive()}, [&](auto k, auto v, auto flags) { return layer_.append(k, v, flags); }));
       case 1: {
         const std::size_t rows = choices_.below(8) == 0 ? 70 : choices_.below(6);
-        return call("append_chunk", layer_.append_chunk(floats(4, rows * row()), floats(5, rows * row()), n(rows), alive()));
+        return call("append_chunk", with(std::tuple{floats(4, rows * row()), floats(5, rows * row()), n(rows), alive()}, [&](auto k, auto v, auto positions, auto flags) {
+          return layer_.append_chunk(k, v, positions, flags); }));
       }
-      case 2: return call("attend", layer_.attend(floats(0, dim()), head()));
-      case 3: return call("attend_group", layer_.attend_group(query(1), floats(7, choices_.below(4) * dim()), floats(3, length())));
+      case 2: return call("attend", with(std::tuple{floats(0, dim()), head()}, [&](auto q, auto h) { return layer_.attend(q, h); }));
+      case 3: return call("attend_group", with(std::tuple{query(1), floats(7, choices_.below(4) * dim()), floats(3, length())}, [&](auto asked, auto out, auto acc) {
+        return layer_.attend_group(asked, out, acc); }));
       case 4:
       case 5: {
         const Query asked = query(1);
-        return call("attend_group_upto", layer_.attend_group_upto(asked, n(length()), floats(7, asked.q_group.size()), floats(3, choices_.below(80))));
+        return call("attend_group_upto", with(std::tuple{n(length()), floats(7, asked.q_group.size()), floats(3, choices_.below(80))}, [&](auto upto, auto out, auto acc) {
+          return layer_.attend_group_upto(asked, upto, out, acc); }));
       }
       case 6:
       case 7: {
         const std::size_t b = choices_.below(5);
         const Query asked = query(b);
-        return call("attend_chunk", layer_.attend_chunk(asked, n(b), n(length() > b ? length() - b : 0), n(choices_.below(5)), floats(7, asked.q_group.size()), floats(3, choices_.below(80))));
+        return call("attend_chunk", with(std::tuple{n(b), n(length() > b ? length() - b : 0), n(choices_.below(5)), floats(7, asked.q_group.size()), floats(3, choices_.below(80))},
+                                         [&](auto positions, auto s0, auto window, auto out, auto acc) { return layer_.attend_chunk(asked, positions, s0, window, out, acc); }));
       }
       case 8: return call("accumulate_imp", layer_.accumulate_imp(floats(3, length())));
       case 9: return call("truncate_last", layer_.truncate_last(n(choices_.below(3))));
       case 10: return call("evict_recent", layer_.evict_recent(n(length() / 2)));
-      case 11: return call("evict_by_mass", layer_.evict_by_mass(n(length() / 2), n(1), n(2)));
+      case 11: return call("evict_by_mass", with(std::tuple{n(length() / 2), n(1), n(2)}, [&](auto keep, auto sink, auto recent) { return layer_.evict_by_mass(keep, sink, recent); }));
       case 12: name_ = "clear"; return choices_.below(4) == 0 ? layer_.clear() : void();
       case 13: {
         auto saved = layer_.snapshot();
@@ -303,7 +319,7 @@ class Caller {
       case 14: return saved_ ? call("restore", layer_.restore(*saved_)) : void();
       case 15: return call("set_mode", layer_.set_mode(static_cast<KvMode>(choices_.below(6))));
       case 16: return call("set_wire_kind", layer_.set_wire_kind(static_cast<WireKind>(choices_.below(5))));
-      case 17: return call("linear_commit", layer_.linear_commit(floats(2, choices_.below(6)), count(1)));
+      case 17: return call("linear_commit", with(std::tuple{floats(2, choices_.below(6)), count(1)}, [&](auto state, auto positions) { return layer_.linear_commit(state, positions); }));
       case 18: return call("linear_set_scratch", layer_.linear_set_scratch(floats(2, choices_.below(6))));
       case 19: return call("linear_accept_scratch", layer_.linear_accept_scratch());
       case 20: return call("discard_linear_scratch", layer_.discard_linear_scratch());
@@ -322,7 +338,8 @@ class Caller {
       case 28: return call("o1_push_q", layer_.o1_push_q(floats(6, 2 * row())));
       case 29: return call("o1_seal", layer_.o1_seal(n(2 * heads())));
       case 30:
-      case 31: return call("o1_step", layer_.o1_step(floats(6, 2 * row()), floats(4, row()), floats(5, row()), n(2 * heads())));
+      case 31: return call("o1_step", with(std::tuple{floats(6, 2 * row()), floats(4, row()), floats(5, row()), n(2 * heads())}, [&](auto q, auto k, auto v, auto query_heads) {
+        return layer_.o1_step(q, k, v, query_heads); }));
       case 32: name_ = "group"; return group();
       case 33:
       case 34: name_ = "group step"; return group_step();
@@ -335,7 +352,8 @@ class Caller {
       case 40: return call("head views", layer_.head_len(head()));
       case 41: return call("head_keys", layer_.head_keys(head()));
       case 42: return call("head_q8_values", layer_.head_q8_values(head()));
-      case 43: return call("wire_bytes", Cache::wire_bytes({n(2), n(3)}, count(4), n(2), count(5), static_cast<WireFormat>(choices_.below(2))));
+      case 43: return call("wire_bytes", with(std::tuple{Geometry{n(2), n(3)}, count(4), n(2), count(5), static_cast<WireFormat>(choices_.below(2))},
+                                        [](auto geometry, auto rows, auto live, auto vector, auto format) { return Cache::wire_bytes(geometry, rows, live, vector, format); }));
       default: name_ = "many layers"; return many_layers();
     }
   }

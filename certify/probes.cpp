@@ -33,9 +33,9 @@ float position_value(std::size_t position, std::size_t) { return static_cast<flo
 double mean(std::size_t from, std::size_t to) { return (static_cast<double>(from) + static_cast<double>(to) - 1) / 2; }
 
 void window(std::vector<Probe>& probes) {
-  for (std::size_t W : {1, 2, 3, 4, 64}) {
+  for (std::size_t W : std::initializer_list<std::size_t>{1, 2, 3, 4, 64}) {
     for (std::size_t seen : {W, W + 1, 2 * W + 3}) {
-      for (std::size_t after : {0, 1, 5}) {  // rows past upto, which must not be seen
+      for (std::size_t after : std::initializer_list<std::size_t>{0, 1, 5}) {  // rows past upto, which must not be seen
         TestCase test = layout({2, 4}, 3, seen + after, any_key, position_value);
         test.kv_head = 1;
         test.upto = seen;
@@ -77,7 +77,7 @@ void head_map(std::vector<Probe>& probes) {
 
 void sink_mass(std::vector<Probe>& probes) {
   const std::vector<float> sinks{0.6931472F, 3.0F, -2.0F, 0.0F};
-  for (std::size_t rows : {1, 2, 17}) {
+  for (std::size_t rows : std::initializer_list<std::size_t>{1, 2, 17}) {
     TestCase test = layout({1, 3}, sinks.size(), rows, any_key, [](std::size_t, std::size_t) { return 1.0F; });
     test.sinks = sinks;
     test.softcap = 2.0F;  // rows score 0, which no cap changes; a sink that was capped would show
@@ -147,7 +147,7 @@ void softcap(std::vector<Probe>& probes) {
 
 void scale(std::vector<Probe>& probes) {
   const auto first_weight = [](double score) { return 1 / (1 + std::exp(-2 * score)); };
-  for (std::size_t dim : {4, 64}) {
+  for (std::size_t dim : std::initializer_list<std::size_t>{4, 64}) {
     const float x = 1.5F;
     TestCase test = layout({1, dim}, 1, 2, [x](std::size_t p, std::size_t) { return p == 0 ? x : -x; },
                            [](std::size_t p, std::size_t) { return p == 0 ? 1.0F : 0.0F; });

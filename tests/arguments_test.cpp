@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_arguments_are_answered_alike, Engine, tests::F
     return;
   }
   certify::ArgumentCoverage coverage;
-  const std::size_t inputs = std::max<std::size_t>(400, tests::at_level(400));  // fewer would not meet every answer
+  const std::size_t inputs = std::max<std::size_t>(1000, tests::at_level(1000));  // fewer would not meet every answer
   for (std::uint64_t seed = 1; seed <= inputs; ++seed) {
     const auto bytes = bytes_of(seed);
     const auto found = certify::difference_in_calls(tests::Reference{}, Engine{}, bytes, coverage);

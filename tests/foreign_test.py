@@ -130,6 +130,19 @@ def broken_copy(folder: pathlib.Path, cases: pathlib.Path) -> None:
                replay.stdout + replay.stderr if replay else output)
 
 
+def findings_stay(folder: pathlib.Path, cases: str, answers: str) -> None:
+    """An id is the cases' to choose, and where a finding goes is not."""
+    case = json.loads(cases.splitlines()[0])
+    answer = next(object for object in map(json.loads, answers.splitlines()) if object.get("id") == case["id"])
+    case["id"] = answer["id"] = "../escaped"
+    answer["steps"] = answer["steps"][:-1]
+    (folder / "inside").mkdir()
+    (folder / "one.jsonl").write_text(json.dumps(case) + "\n")
+    result = run(KVCERT, "judge", folder / "one.jsonl", "--findings", folder / "inside", stdin=json.dumps(answer) + "\n")
+    expect("a finding stays in its folder", result.returncode == 1 and len(list((folder / "inside").iterdir())) == 1
+           and not (folder / "escaped.json").exists(), result.stdout + result.stderr)
+
+
 def plugins(folder: pathlib.Path) -> None:
     library = folder / "plugin.so"
     made = run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-shared", "-fPIC", f"-I{ROOT}/include", ROOT / "examples/plugin.c", "-o", library, "-lm")
@@ -197,6 +210,7 @@ def main() -> int:
         few, answers_of_few = every_fifth(cases, answered.stdout)
         order_and_damage(folder, few, answers_of_few)
         broken_copy(folder, cases)
+        findings_stay(folder, generated.stdout, answered.stdout)
         plugins(folder)
         bad_calls(folder)
         for path in ("include/kvcert/engine.h",):

@@ -41,6 +41,15 @@ Read next_line(std::istream& stream, std::string& text) {
   return !any ? Read::end : cut ? Read::too_long : Read::line;
 }
 
+/// The cases' file chooses ids, and must not choose where a finding goes.
+std::string file_name(std::string id) {
+  for (char& c : id) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    if (!plain) c = '_';
+  }
+  return id.substr(0, 200) + ".json";
+}
+
 bool blank(const std::string& text) { return text.find_first_not_of(" \t\r") == std::string::npos; }
 
 }  // namespace
@@ -122,7 +131,7 @@ void AnswersJudge::line(const std::string& text, std::uint64_t number, EngineRep
   entry->offset_and_answered |= 1U;
   const CaseVerdict verdict = judge_case(test, answer, report.declared, report.tally);
   if (!report.add(test.check, test.id, verdict) || findings_.empty()) return;
-  const std::string file = (std::filesystem::path(findings_) / (test.id + ".json")).string();
+  const std::string file = (std::filesystem::path(findings_) / file_name(test.id)).string();
   if (write_finding(file, test, answer, report.declared, verdict, {}, 0)) report.check(test.check).finding_file = file;
 }
 
