@@ -183,6 +183,8 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "digests: under every subset of the CPU's features": digests,
         "engines: pipe, plug-in, schemas, bad input": [*python, ROOT / "tests/foreign_test.py", build],
         "engines: built with sanitizers, their reports are findings": [*python, ROOT / "tests/sanitizer_engine_test.py", build],
+        "engines: what does not pass": [*python, ROOT / "tests/judge_claims_test.py", build],
+        "certificate: JSON and page of the built-in cache": [*python, ROOT / "tests/builtin_page_test.py", build],
         "engines: what the judge keeps of a case": [*python, ROOT / "tests/judge_memory_test.py", build],
         "install: a project built against the installed tree": [*python, ROOT / "tests/install_test.py", build],
         "help: every command shows an example": [*python, ROOT / "tests/help_test.py", build],
