@@ -231,9 +231,10 @@ def oss_fuzz() -> int:
         unpacked = out.parent / "seeds" / target
         shutil.rmtree(unpacked, ignore_errors=True)
         shutil.unpack_archive(archive, unpacked)
+        seeds_shipped = len(list(unpacked.iterdir()))  # the run adds what it learns
         run = subprocess.run([program, "-runs=2000", "-max_total_time=20", f"-artifact_prefix={out.parent}/", unpacked], cwd=out,
                              stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
-        say(f"{target}: {'ran' if run.returncode == 0 else 'FAILED'}, {len(list(unpacked.iterdir()))} seeds")
+        say(f"{target}: {'ran' if run.returncode == 0 else 'FAILED'}, {seeds_shipped} seeds")
         if run.returncode != 0:
             say(run.stderr[-2000:])
             bad += 1
