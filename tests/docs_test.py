@@ -6,7 +6,6 @@ whose first cell is a file holds, in its second, names that occur in that file.
 """
 import pathlib
 import re
-import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -18,10 +17,14 @@ NAMED_BARE = re.compile(r"[\w-]+\.(?:hpp|cpp|h|c|py|inc|v|inc|json|md)")
 MADE = re.compile(r"^(build|kvcert-findings)/")  # appears when something is run
 
 
+def ours(root: pathlib.Path) -> list[pathlib.Path]:
+    """All that lies in the tree, but for what a build or a run of kvcert makes."""
+    made = re.compile(r"build|\.git$|kvcert-findings|__pycache__")
+    return [path for top in root.iterdir() if not made.match(top.name) for path in [top, *top.rglob("*")]]
+
+
 def documents(root: pathlib.Path) -> list[pathlib.Path]:
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=root, capture_output=True, text=True, check=False)
-    names = listed.stdout.split() if listed.returncode == 0 else [str(p.relative_to(root)) for p in root.glob("**/*.md")]
-    return sorted(root / name for name in names if not name.startswith("build"))
+    return sorted(path for path in ours(root) if path.suffix == ".md")
 
 
 def anchors(text: str) -> set[str]:
@@ -73,11 +76,8 @@ def rows(root: pathlib.Path, prose: str):
 
 
 def every_fault(root: pathlib.Path) -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True, check=False).stdout.split()
     # Written by the user, or by a run of kvcert, in the examples of the text.
-    basenames = {pathlib.PurePath(name).name for name in listed} | {"certificate.json", "cert.json", "mine.py", "mine.cpp", "build_info.hpp"}
-    if not listed:
-        basenames |= {p.name for p in root.rglob("*")}
+    basenames = {path.name for path in ours(root)} | {"certificate.json", "cert.json", "mine.py", "mine.cpp", "build_info.hpp"}
     built = programs(root)
     return [f"{path.relative_to(root)} {fault}" for path in documents(root) for fault in faults_of(root, path, basenames, built)]
 
