@@ -157,11 +157,11 @@ json to_json(const Certificate& certificate) {
 }
 
 std::string table_head(std::size_t columns) {
-  return fmt::format("  {:<12}{:<18}{:<17}{:>6}{}  {}", "", "check", "verdict", "cases", columns < 100 ? "" : "    time", "what was asked");
+  return fmt::format("  {:<12}{:<19}{:<17}{:>6}{}  {}", "", "check", "verdict", "cases", columns < 100 ? "" : "    time", "what was asked");
 }
 
 std::string table_line(const Check& check, const Finding& finding, bool color, std::size_t columns) {
-  const std::string left = fmt::format("  {:<12}{:<18}", check.group, check.name);
+  const std::string left = fmt::format("  {:<12}{:<19}", check.group, check.name);
   const std::string verdict = fmt::format("{:<17}", name(finding.verdict));
   std::string right = fmt::format("{:>6}", finding.cases);
   if (columns >= 100) right += fmt::format("{:>6.1f} s", finding.seconds);

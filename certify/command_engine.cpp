@@ -125,10 +125,14 @@ int run_engine_replay(const std::string& path, const json& finding, bool again) 
   CaseVerdict verdict;
   fmt::print("{}  {}\n  {}\n", test.id, test.check, test.about);
   if (finding.contains("answer") && !again) {
-    fmt::print("  the answers are those that {} holds; --again asks the engine\n", path);
+    fmt::print("  the answers are those that {} holds{}\n", path, finding.contains("engine") ? "; --again asks the engine" : "");
     verdict = judge_case(test, answer_from_json(finding.at("answer")), declared, tally, {.explain = true, .hint = true});
   } else {
-    if (!finding.contains("engine")) throw std::runtime_error("the file names no engine that could be asked");
+    if (!finding.contains("engine")) {
+      fmt::print(stderr, "kvcert: {} came over the pipe and names no engine that could be asked again: answer the case anew and judge it, or let "
+                 "certify --program 'COMMAND' ask your program line by line\n", path);
+      return 2;
+    }
     const json& engine = finding.at("engine");
     EngineSource source;
     source.library = engine.value("library", "");
@@ -150,7 +154,7 @@ int run_engine_replay(const std::string& path, const json& finding, bool again) 
     return verdict.verdict == Judgement::not_judged ? 1 : 0;
   }
   fmt::print("wrong   {}\nbroken  {}\n", verdict.sentence, verdict.law);
-  if (!verdict.hint.empty()) fmt::print("hint    {}\n", verdict.hint);
+  if (!verdict.hint.empty()) fmt::print("hint    {} (so far as this case alone can tell)\n", verdict.hint);
   return 1;
 }
 

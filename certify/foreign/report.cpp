@@ -228,6 +228,9 @@ std::string report_text(const EngineReport& report, bool color) {
   if (const auto likely = report.likely(); likely.checks > 0) {
     text += fmt::format("likely    {}: that fits {} of the {} wrong checks{}\n", likely.hint, likely.checks, report.count(Judgement::wrong),
                         likely.finding_file.empty() ? "" : fmt::format("; begin with ./kvcert replay {}", likely.finding_file));
+  } else {
+    const auto first = std::ranges::find_if(report.checks(), [](const CheckResult& check) { return !check.finding_file.empty(); });
+    if (first != report.checks().end()) text += fmt::format("likely    no misreading that is known here fits; begin with ./kvcert replay {}\n", first->finding_file);
   }
   const Judgement tone = report.holds() ? Judgement::within_bound : Judgement::wrong;
   return text + painted("verdict   " + report.verdict_sentence(), tone, color) + "\n";
