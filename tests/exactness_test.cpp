@@ -25,21 +25,14 @@ BOOST_AUTO_TEST_CASE(law_13_canonical_bits) {
   BOOST_TEST_REQUIRE(!engines.empty());
   tests::check_law(2'000, certify::Domain::any, {600, 120'000}, [&](const certify::TestCase& test) {
     const certify::laws::CanonicalAnswers canonical(test);
-    for (const auto& engine : engines) {
+    const auto asked = [&](const auto& engine) {
       auto outcome = certify::laws::canonical_bits(engine, test, canonical);
-      if (outcome.verdict != certify::Verdict::holds) {
-        outcome.sentence = engine.name() + ": " + outcome.sentence;
-        return outcome;
-      }
-    }
-    return certify::holds();
-  });
-}
-
-// The same of the reference's own cache, whose rows have been through its storage.
-BOOST_AUTO_TEST_CASE(law_13_canonical_bits_of_the_reference) {
-  tests::check_law(500, certify::Domain::any, {600, 120'000}, [](const certify::TestCase& test) {
-    return certify::laws::canonical_bits(tests::Reference{}, test);
+      if (outcome.verdict == certify::Verdict::violated) outcome.sentence = engine.name() + ": " + outcome.sentence;
+      return outcome;
+    };
+    auto outcome = asked(tests::Reference{});
+    for (std::size_t i = 0; i < engines.size() && outcome.verdict == certify::Verdict::holds; ++i) outcome = asked(engines[i]);
+    return outcome;
   });
 }
 
