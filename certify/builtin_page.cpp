@@ -40,14 +40,6 @@ constexpr const char* page_text = R"HTML(<!doctype html>
 {{/checks}}</table></div>
 {{/tables}}<h2>The same bits</h2>
 <p>{{digests}}</p>
-<h2>Speed</h2>
-<p class="soft">A query is one query head of one position, a row a key and a value of one KV head. No verdict rests on speed; ./kvcert bench measures it with care.</p>
-<table>{{#speeds}}<tr><td>{{part}}</td><td>{{speed}}</td><td class="soft">{{measured}}</td></tr>{{/speeds}}</table>
-<h2>What this page does not say</h2>
-<ul>{{#gaps}}<li>{{gap}}</li>{{/gaps}}</ul>
-<h2>How it was made</h2>
-<table>{{#facts}}<tr><td class="key">{{key}}</td><td class="mono">{{value}}</td></tr>{{/facts}}</table>
-</body></html>
 )HTML";
 
 /// What the sections' accuracy comes to together.
@@ -74,18 +66,6 @@ Sum sum_of(const json& sections) {
     }
   }
   return sum;
-}
-
-data tiles(const json& c, const Sum& sum) {
-  const auto count = [&](const char* verdict) { return c.at("counts").at(verdict).get<std::uint64_t>(); };
-  data list(data::type::list);
-  list << tile(count("bit_identical") + count("within_the_bound") + count("holds"), "checks held");
-  list << tile(count("wrong"), "wrong", "bad");
-  list << tile(count("not_judged"), "not judged", "open");
-  list << tile(count("cases"), "cases");
-  list << tile(sum.numbers, "numbers within their bound");
-  list << object({{"number", fmt::format("{:.3g}", sum.worst)}, {"what", "their worst error / bound"}, {"tone", ""}});
-  return list;
 }
 
 /// One row per check, one cell per section; a section that was not asked has an empty cell.
@@ -202,7 +182,9 @@ std::string builtin_page(const json& c) {
                       {"kernels", kernels}, {"seed", c.at("seed").dump()}, {"good", c.at("verdict") == "holds" ? "good" : ""}, {"sentence", sentence(c)},
                       {"digests", digests(c)}, {"histogram", histogram(sum.ulps)}});
   root.set("histogram_caption", fmt::format("{} numbers within their bound, by their distance from the real value in units of the last place of its binary32; all kernels together. Where terms cancel, an error of many ulps can still be no more than rounding.", grouped(sum.numbers)));
-  root.set("tiles", tiles(c, sum));
+  root.set("tiles", summary_tiles(c.at("counts"), sum.numbers, sum.worst));
+  root.set("speed_caption", "A query is one query head of one position, a row a key and a value of one KV head. "
+                            "No verdict rests on speed; ./kvcert bench measures it with care.");
   const data found = findings(sections);
   if (found.is_non_empty_list()) root.set("has_findings", data(data::type::bool_true));
   root.set("findings", found);

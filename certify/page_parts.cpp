@@ -37,6 +37,18 @@ data tile(std::uint64_t number, const std::string& what, const char* tone) {
   return object({{"number", grouped(number)}, {"what", what}, {"tone", number == 0 ? "" : tone}});
 }
 
+data summary_tiles(const json& counts, std::uint64_t numbers, double worst_over_bound) {
+  const auto count = [&](const char* verdict) { return counts.at(verdict).get<std::uint64_t>(); };
+  data list(data::type::list);
+  list << tile(count("bit_identical") + count("within_the_bound") + count("holds"), "checks held");
+  list << tile(count("wrong"), "wrong", "bad");
+  list << tile(count("not_judged"), "not judged", "open");
+  list << tile(count("cases"), "cases");
+  list << tile(numbers, "numbers within their bound");
+  list << object({{"number", fmt::format("{:.3g}", worst_over_bound)}, {"what", "their worst error / bound"}, {"tone", ""}});
+  return list;
+}
+
 std::string tone_of(const std::string& verdict) { return verdict == "wrong" ? "wrong" : verdict == "not judged" ? "open" : "ok"; }
 
 std::string histogram(const std::vector<std::uint64_t>& bins) {
@@ -96,9 +108,19 @@ void add_speed(data& rows, const json& throughput, const std::string& where) {
   }
 }
 
+constexpr const char* page_end = R"HTML(<h2>Speed</h2>
+<p class="soft">{{speed_caption}}</p>
+<table>{{#speeds}}<tr><td>{{part}}</td><td>{{speed}}</td><td class="soft">{{measured}}</td></tr>{{/speeds}}</table>
+<h2>What this page does not say</h2>
+<ul>{{#gaps}}<li>{{gap}}</li>{{/gaps}}</ul>
+<h2>How it was made</h2>
+<table>{{#facts}}<tr><td class="key">{{key}}</td><td class="mono">{{value}}</td></tr>{{/facts}}</table>
+</body></html>
+)HTML";
+
 std::string render(const std::string& page, data& root) {
   root.set("css", page_style);
-  kainjow::mustache::mustache filled(page);
+  kainjow::mustache::mustache filled(page + page_end);
   return filled.render(root);
 }
 

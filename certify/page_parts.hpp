@@ -22,6 +22,8 @@ data list_of(const char* key, const std::vector<std::string>& values);
 
 /// tiles: a number and what it is; `tone` "", "bad" or "open" where the number is not 0.
 data tile(std::uint64_t number, const std::string& what, const char* tone = "");
+/// The tiles at the head of a page, from a certificate's `counts` and what its accuracy comes to.
+data summary_tiles(const nlohmann::json& counts, std::uint64_t numbers, double worst_over_bound);
 /// Verdict as a CSS class: ok, wrong, open.
 std::string tone_of(const std::string& verdict);
 
@@ -32,7 +34,7 @@ data coverage_rows(const nlohmann::json& coverage, const std::vector<std::string
 /// part, speed, measured; `where` goes before the part ("avx2, ").
 void add_speed(data& rows, const nlohmann::json& throughput, const std::string& where);
 
-/// The template with the style put in, filled.
+/// The template with the style put in and the end that all pages have (speed_caption, speeds, gaps, facts), filled.
 std::string render(const std::string& page, data& root);
 
 }  // namespace kvcert::certify::page_parts

@@ -15,18 +15,6 @@ namespace {
 using nlohmann::json;
 using namespace page_parts;
 
-data tiles(const json& c) {
-  const auto count = [&](const char* verdict) { return c.at("counts").at(verdict).get<std::uint64_t>(); };
-  data list(data::type::list);
-  list << tile(count("bit_identical") + count("within_the_bound") + count("holds"), "checks held");
-  list << tile(count("wrong"), "wrong", "bad");
-  list << tile(count("not_judged"), "not judged", "open");
-  list << tile(count("cases"), "cases");
-  list << tile(c.at("accuracy").at("numbers").get<std::uint64_t>(), "numbers within their bound");
-  list << object({{"number", fmt::format("{:.3g}", c.at("accuracy").at("worst_error_over_bound").get<double>())}, {"what", "their worst error / bound"}, {"tone", ""}});
-  return list;
-}
-
 data findings(const json& c) {
   data list(data::type::list);
   for (const json& check : c.at("checks")) {
@@ -98,7 +86,8 @@ std::string page(const json& c) {
   if (!text(subject.at("sha1")).empty()) root.set("sha1", text(subject.at("sha1")));
   root.set("good", c.at("verdict") == "holds" ? "good" : "");
   root.set("sentence", text(c.at("sentence")));
-  root.set("tiles", tiles(c));
+  const json& accuracy = c.at("accuracy");
+  root.set("tiles", summary_tiles(c.at("counts"), accuracy.at("numbers").get<std::uint64_t>(), accuracy.at("worst_error_over_bound").get<double>()));
   const data found = findings(c);
   if (found.is_non_empty_list()) root.set("has_findings", data(data::type::bool_true));
   root.set("findings", found);

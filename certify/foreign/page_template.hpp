@@ -27,14 +27,6 @@ inline constexpr const char* page_template = R"HTML(<!doctype html>
 <div class="scroll"><table><tr><th>check</th><th>verdict</th><th class="n">cases</th><th class="n">not judged</th><th>what was asked</th></tr>
 {{#checks}}<tr><td>{{check}}</td><td class="v {{tone}}">{{verdict}}</td><td class="n">{{cases}}</td><td class="n">{{open}}</td><td>{{promise}}</td></tr>
 {{/checks}}</table></div>
-<h2>Speed</h2>
-<p class="soft">{{speed_caption}}</p>
-<table>{{#speeds}}<tr><td>{{part}}</td><td>{{speed}}</td><td class="soft">{{measured}}</td></tr>{{/speeds}}</table>
-<h2>What this page does not say</h2>
-<ul>{{#gaps}}<li>{{gap}}</li>{{/gaps}}</ul>
-<h2>How it was made</h2>
-<table>{{#facts}}<tr><td class="key">{{key}}</td><td class="mono">{{value}}</td></tr>{{/facts}}</table>
-</body></html>
 )HTML";
 
 }  // namespace kvcert::certify
