@@ -67,7 +67,7 @@ inline std::size_t at_level(std::size_t cases) {
 }
 
 /// How many of `cases` of a law an engine gets, where each is asked apart. AVX-512 gets a quarter: what it computes is held
-/// against the reference by every case of law 13 and of the histories, and against every other ISA by the digests.
+/// against the reference by every case of law 13's canonical bits and of the histories, and against every other ISA by the digests.
 inline std::size_t cases_for(const certify::ReferenceEngine&, std::size_t cases) { return cases; }
 inline std::size_t cases_for(const certify::OptimizedEngine& engine, std::size_t cases) {
   return engine.name() == "avx512" ? cases / 4 + 1 : cases;
