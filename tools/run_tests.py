@@ -166,14 +166,13 @@ def checks(build: pathlib.Path) -> dict[str, list]:
     digests = [*python, ROOT / "tools/check_features.py", *RUNNER, build / "tests/kvcert_digests"]
     if RUNNER:
         return {"digests: as on any machine": digests}
-    listed = {
+    listed = {  # the longest first and last: both hands begin at an end
+        "prove: what must fail fails": [*python, ROOT / "tests/prove_test.py"],
         "rooms: who includes whom": [*python, ROOT / "tools/check_rooms.py", ROOT],
         "rooms: what must be refused is refused": [*python, ROOT / "tests/rooms_test.py"],
         "runner: Boost's log is read rightly": [*python, ROOT / "tests/run_tests_test.py"],
-        "prove: what must fail fails": [*python, ROOT / "tests/prove_test.py"],
         "corpus: as generated, and judged by a third decoder": [*python, ROOT / "tools/make_corpus.py", "--check"],
         "corpus: every fault at every field has a golden reject": [*python, ROOT / "tests/reject_coverage_test.py"],
-        "wire: the decoder extracted from Coq judges alike": [*python, ROOT / "tests/wire_oracle_test.py", build],
         "fuzz: golden records through import_wire":
             [build / "fuzz/kvcert_fuzz_import_wire_replay", ROOT / "corpus/wire"],
         **{f"fuzz: the corpus of {target}": [build / f"fuzz/kvcert_fuzz_{target}_replay", ROOT / "corpus/fuzz" / target]
@@ -190,6 +189,7 @@ def checks(build: pathlib.Path) -> dict[str, list]:
         "help: every command shows an example": [*python, ROOT / "tests/help_test.py", build],
         "docs: what they name exists": [*python, ROOT / "tests/docs_test.py"],
         "docs: Doxygen has no warning": [*python, ROOT / "tests/doxygen_test.py"],
+        "wire: the decoder extracted from Coq judges alike": [*python, ROOT / "tests/wire_oracle_test.py", build],
     }
     if os.environ.get("KVCERT_TEST_LEVEL") == "full":  # these take minutes; the second is a whole build of its own, with clang
         listed["engines: broken ones are caught by name"] = [*python, ROOT / "tools/test_broken.py", build, "--seeds", "1"]
