@@ -20,11 +20,13 @@ constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded toge
 // How far ahead of their use K and V are asked for, in bytes. Tried from 2 KiB to 64 KiB: nearer is too late, farther
 // leaves the first-level cache before it is used. What counts more is that the hints come in the memory's order and
 // evenly spread over the arithmetic: in bursts they fill the queue of misses and the loads behind them wait.
-constexpr std::size_t keys_ahead = 5 * 1024;
+constexpr std::size_t keys_ahead = 8 * 1024;
 constexpr std::size_t values_ahead = 16 * 1024;
 
-/// Asks for the cache line at an address; a hint that never faults, so the address need not exist.
-inline void prefetch(std::uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0); }
+/// Asks for the cache line at an address; a hint that never faults, so the address need not exist. No load moves across
+/// it: a step's hints have to come before its loads, which wait for memory and let nothing behind them ask. g++ puts the
+/// intrinsic behind them, and scores of cold keys then take 2.1 ms where reading the keys takes 1.5; in this order 1.5.
+inline void prefetch(std::uintptr_t address) { asm volatile("prefetcht0 (%0)" : : "r"(address) : "memory"); }
 inline void prefetch(const float* p, std::size_t bytes) { prefetch(reinterpret_cast<std::uintptr_t>(p) + bytes); }
 
 /// Into the second-level cache, for what is not used soon.
@@ -42,20 +44,25 @@ inline void prefetch_start(const float* p, std::size_t floats, std::size_t ahead
 
 /// The 16 lanes of R rows × H heads in two registers each: over the j of a lane, ascending, fma(q_j, k_j, lane). 12
 /// registers of sums hide the latency of fma and are the most that fit. What is kept is lane i + lane i + 8. With every 16
-/// elements it asks for `hints` lines, in the memory's order from `ahead` on.
-template <int R, int H, int hints>
-inline void score_rows(const float* const* k, const float* q, std::size_t head_dim, __m256 (*sum)[tile_rows],
+/// elements it asks for `hints` lines, in the memory's order from `ahead` on. `dims` is head_dim where it is known in
+/// advance, for a loop without a count, else 0.
+template <int R, int H, int hints, std::size_t dims>
+inline void score_rows(const float* const* k, const float* q, std::size_t any_head_dim, __m256 (*sum)[tile_rows],
                        std::size_t first_row, std::uintptr_t ahead) {
+  const std::size_t head_dim = dims != 0 ? dims : any_head_dim;
   __m256 low[R][H], high[R][H];
-  KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h)
-      low[r][h] = high[r][h] = _mm256_setzero_ps();
+  const float* key[R];  // in registers, which a hint leaves alone
+  KVCERT_UNROLL for (int r = 0; r < R; ++r) {
+    key[r] = k[r];
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) low[r][h] = high[r][h] = _mm256_setzero_ps();
+  }
   const auto add = [&](std::size_t j, __m256 (&lane)[R][H]) __attribute__((always_inline)) {
     __m256 row[R];
-    KVCERT_UNROLL for (int r = 0; r < R && H > 1; ++r) row[r] = held(_mm256_loadu_ps(k[r] + j));
+    KVCERT_UNROLL for (int r = 0; r < R && H > 1; ++r) row[r] = held(_mm256_loadu_ps(key[r] + j));
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m256 query = held(_mm256_loadu_ps(q + static_cast<std::size_t>(h) * head_dim + j));
       KVCERT_UNROLL for (int r = 0; r < R; ++r) {
-        const __m256 element = H > 1 ? row[r] : _mm256_loadu_ps(k[r] + j);
+        const __m256 element = H > 1 ? row[r] : _mm256_loadu_ps(key[r] + j);
         lane[r][h] = _mm256_fmadd_ps(query, element, lane[r][h]);
       }
     }
@@ -66,7 +73,7 @@ inline void score_rows(const float* const* k, const float* q, std::size_t head_d
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m256 query = _mm256_maskload_ps(q + static_cast<std::size_t>(h) * head_dim + j, mask);
       KVCERT_UNROLL for (int r = 0; r < R; ++r) {
-        const __m256 taken = _mm256_fmadd_ps(query, _mm256_maskload_ps(k[r] + j, mask), lane[r][h]);
+        const __m256 taken = _mm256_fmadd_ps(query, _mm256_maskload_ps(key[r] + j, mask), lane[r][h]);
         lane[r][h] = _mm256_blendv_ps(lane[r][h], taken, _mm256_castsi256_ps(mask));
       }
     }
@@ -113,35 +120,38 @@ inline void fold_tile(const Tile& tile, const __m256 (*sum)[tile_rows]) {
     }
 }
 
-/// R rows at a time, R divides tile_rows. Four heads are two pairs over the same rows.
-template <int R, int H, bool with_hints>
+/// R rows at a time, R divides tile_rows. Four heads are two pairs over the same rows. Beside every 16 elements of R rows
+/// it asks for `hints` lines, so for hints / R of as many rows as it has.
+template <int R, int H, int hints, std::size_t dims>
 inline void score_tile(const Tile& tile) {
-  constexpr int heads = H == 4 ? 2 : H, first = H == 4 ? R - R / 2 : R;
+  constexpr int heads = H == 4 ? 2 : H, first = H == 4 ? hints - hints / 2 : hints;
   __m256 sum[H][tile_rows];
   if (tile.rows < tile_rows)  // not all will be written, and folds take 8
     for (int h = 0; h < H; ++h)
       for (std::size_t r = 0; r < tile_rows; ++r) sum[h][r] = _mm256_setzero_ps();
   const std::size_t row_bytes = tile.head_dim * sizeof(float);
-  for (std::size_t r = 0; r < tile.rows; r += R) {
-    const std::uintptr_t ahead = tile.ahead + r * row_bytes;
-    score_rows<R, heads, with_hints ? first : 0>(tile.k + r, tile.q, tile.head_dim, sum, r, ahead);
+  std::uintptr_t ahead = tile.ahead;
+  for (std::size_t r = 0; r < tile.rows; r += R, ahead += hints * row_bytes) {
+    score_rows<R, heads, first, dims>(tile.k + r, tile.q, tile.head_dim, sum, r, ahead);
     if (H == 4)
-      score_rows<R, heads, with_hints ? R - first : 0>(tile.k + r, tile.q + 2 * tile.head_dim, tile.head_dim,
-                                                       sum + heads, r, ahead + first * row_bytes);
+      score_rows<R, heads, hints - first, dims>(tile.k + r, tile.q + 2 * tile.head_dim, tile.head_dim, sum + heads, r,
+                                                ahead + first * row_bytes);
   }
   fold_tile<H>(tile, sum);
 }
 
-template <bool with_hints>
+/// Up to four heads, which ask for all that lies ahead or for nothing.
+template <bool with_hints, std::size_t dims>
 inline void score_heads(const Tile& tile, std::size_t heads) {
   switch (heads) {
-    case 1: score_tile<6, 1, with_hints>(tile); break;
-    case 2: score_tile<3, 2, with_hints>(tile); break;
-    case 3: score_tile<2, 3, with_hints>(tile); break;
-    default: score_tile<3, 4, with_hints>(tile); break;
+    case 1: score_tile<6, 1, with_hints ? 6 : 0, dims>(tile); break;
+    case 2: score_tile<3, 2, with_hints ? 3 : 0, dims>(tile); break;
+    case 3: score_tile<2, 3, with_hints ? 2 : 0, dims>(tile); break;
+    default: score_tile<3, 4, with_hints ? 3 : 0, dims>(tile); break;
   }
 }
 
+template <std::size_t dims>
 inline void score_all(const float* q, std::size_t heads, const float* k, std::size_t rows, std::size_t head_dim, float scale,
             float* out, std::size_t stride) {
   prefetch_start(k, rows * head_dim, keys_ahead);
@@ -150,11 +160,23 @@ inline void score_all(const float* q, std::size_t heads, const float* k, std::si
     Tile tile{.k = {}, .rows = smaller(rows - r, tile_rows), .q = q, .head_dim = head_dim, .scale = scale,
               .out = out + r, .stride = stride, .ahead = reinterpret_cast<std::uintptr_t>(first) + keys_ahead};
     for (std::size_t i = 0; i < tile_rows; ++i) tile.k[i] = first + smaller(i, tile.rows - 1) * head_dim;
-    score_heads<true>(tile, heads);
-    for (std::size_t h = 4; h < heads; h += 4) {
+    const auto go_to_head = [&](std::size_t h) {
       tile.q = q + h * head_dim;
       tile.out = out + h * stride + r;
-      score_heads<false>(tile, heads - h);
+    };
+    std::size_t h = 4;
+    if (heads < 8) {
+      score_heads<true, dims>(tile, heads);
+    } else {  // the first two fours share the hints, two thirds and one third: the memory is not to wait for the second
+      score_tile<3, 4, 2, dims>(tile);
+      go_to_head(h);
+      tile.ahead += tile_rows / 3 * 2 * head_dim * sizeof(float);
+      score_tile<3, 4, 1, dims>(tile);
+      h += 4;
+    }
+    for (; h < heads; h += 4) {
+      go_to_head(h);
+      score_heads<false, dims>(tile, heads - h);
     }
   }
 }
@@ -209,7 +231,8 @@ inline void sum_rest(const float* p, std::size_t stride, const float* v, std::si
   }
 }
 
-/// A block of rows and where its V, weights and sums are; `ahead` is where its hints begin, 0 for none.
+/// A block of rows and where its V, weights and sums are; `ahead` is where its hints begin, 0 for none, and `share` by how
+/// many heads' passes the lines are shared: each asks for its part of them, and for every line so many times in a row.
 struct Block {
   const float* p;
   std::size_t stride;
@@ -218,6 +241,7 @@ struct Block {
   std::size_t head_dim;
   float* out;
   std::uintptr_t ahead;
+  std::size_t share = 1;
 };
 
 /// The strip of W registers at dimension d. With every row it asks for as many lines as begin in it, so that all strips
@@ -225,7 +249,7 @@ struct Block {
 template <int H, int W>
 inline void sum_strip_of(const Block& b, std::size_t d, bool some_zero) {
   const std::size_t before = (d + line - 1) / line, lines = (d + W * width + line - 1) / line - before;
-  const Hints hints{b.ahead + b.rows * before * line_bytes, lines * line_bytes};
+  const Hints hints{b.ahead + b.rows * before * line_bytes / b.share, lines * line_bytes / b.share};
   const auto run = [&]<int count>() {
     if (some_zero)
       sum_strip<H, W, count, true>(b.p, b.stride, b.v + d, b.rows, b.head_dim, b.out + d, hints);
@@ -269,12 +293,16 @@ inline void sum_all(const float* p, std::size_t heads, std::size_t stride, const
                   std::size_t head_dim, float* out) {
   prefetch_start(v, rows * head_dim, values_ahead);
   const std::size_t in_block = smaller(rows, block_rows(head_dim));
+  const std::size_t share = heads < 8 ? 1 : 2;  // as with scores
   for (std::size_t r = 0; r < rows; r += in_block) {
     const std::size_t count = smaller(rows - r, in_block);
     for (std::size_t h = 0; h < heads; h += 4) {
       const float* values = v + r * head_dim;
-      const Block block{p + h * stride + r, stride, values, count, head_dim, out + h * head_dim,
-                        h == 0 ? reinterpret_cast<std::uintptr_t>(values) + values_ahead : 0};
+      Block block{p + h * stride + r, stride, values, count, head_dim, out + h * head_dim, 0};
+      if (h < 4 * share) {
+        block.ahead = reinterpret_cast<std::uintptr_t>(values) + values_ahead + h / 4 * (count * head_dim * sizeof(float) / share);
+        block.share = share;
+      }
       switch (heads - h) {
         case 1: sum_block<1>(block); break;
         case 2: sum_block<2>(block); break;

@@ -19,8 +19,9 @@ constexpr std::size_t tile_rows = 48;  // rows of K whose scores are folded toge
 constexpr std::size_t keys_ahead = 5 * 1024;
 constexpr std::size_t values_ahead = 16 * 1024;
 
-/// Asks for the cache line at an address; a hint that never faults, so the address need not exist.
-inline void prefetch(std::uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T0); }
+/// Asks for the cache line at an address; a hint that never faults, so the address need not exist. No load moves across
+/// it (avx2_products.hpp says why).
+inline void prefetch(std::uintptr_t address) { asm volatile("prefetcht0 (%0)" : : "r"(address) : "memory"); }
 
 /// Into the second-level cache, for what is not used soon.
 inline void prefetch_far(std::uintptr_t address) { _mm_prefetch(reinterpret_cast<const char*>(address), _MM_HINT_T1); }
@@ -51,17 +52,21 @@ template <int R, int H, int hints>
 inline void score_rows(const float* const* k, const float* q, std::size_t head_dim, __m512 (*sum)[tile_rows],
                        std::size_t first_row, std::uintptr_t ahead) {
   __m512 lane[R][H];
-  KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h) lane[r][h] = _mm512_setzero_ps();
+  const float* key[R];  // in registers, which a hint leaves alone
+  KVCERT_UNROLL for (int r = 0; r < R; ++r) {
+    key[r] = k[r];
+    KVCERT_UNROLL for (int h = 0; h < H; ++h) lane[r][h] = _mm512_setzero_ps();
+  }
   std::size_t j = 0;
   for (; j + width <= head_dim; j += width) {
     KVCERT_UNROLL for (std::size_t i = 0; i < hints; ++i) prefetch(ahead + i * line_bytes);
     ahead += hints * line_bytes;
     __m512 row[R];
-    KVCERT_UNROLL for (int r = 0; r < R && H > 1; ++r) row[r] = held(_mm512_loadu_ps(k[r] + j));
+    KVCERT_UNROLL for (int r = 0; r < R && H > 1; ++r) row[r] = held(_mm512_loadu_ps(key[r] + j));
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m512 query = held(_mm512_loadu_ps(q + static_cast<std::size_t>(h) * head_dim + j));
       KVCERT_UNROLL for (int r = 0; r < R; ++r) {
-        const __m512 element = H > 1 ? row[r] : _mm512_loadu_ps(k[r] + j);
+        const __m512 element = H > 1 ? row[r] : _mm512_loadu_ps(key[r] + j);
         lane[r][h] = _mm512_fmadd_ps(query, element, lane[r][h]);
       }
     }
@@ -71,7 +76,7 @@ inline void score_rows(const float* const* k, const float* q, std::size_t head_d
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const __m512 query = _mm512_maskz_loadu_ps(mask, q + static_cast<std::size_t>(h) * head_dim + j);
       KVCERT_UNROLL for (int r = 0; r < R; ++r) lane[r][h] =
-          _mm512_mask3_fmadd_ps(query, _mm512_maskz_loadu_ps(mask, k[r] + j), lane[r][h], mask);
+          _mm512_mask3_fmadd_ps(query, _mm512_maskz_loadu_ps(mask, key[r] + j), lane[r][h], mask);
     }
   }
   KVCERT_UNROLL for (int r = 0; r < R; ++r) KVCERT_UNROLL for (int h = 0; h < H; ++h)
