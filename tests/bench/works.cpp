@@ -94,17 +94,24 @@ struct Step {
            "attend_chunk");
     done();
   }
-  void one_by_one(const LayerKvCache& layer) {
-    const std::size_t group = shape.fan_out * shape.head_dim;
+  /// The same positions in a call each, head by head: one KV head's rows stay in the caches for all of its positions.
+  void head_by_head(const LayerKvCache& layer) {
     for (std::size_t head = 0; head < Shape::kv_heads; ++head)
-      for (std::size_t i = 0; i < shape.positions; ++i) {
-        Query one = query(head);
-        one.q_group = one.q_group.subspan(i * group, group);
-        must(layer.attend_group_upto(one, shape.rows - shape.positions + 1 + i, answer(head).subspan(i * group, group),
-                                     acc),
-             "attend_group_upto");
-      }
+      for (std::size_t i = 0; i < shape.positions; ++i) position(layer, head, i);
     done();
+  }
+  /// The same calls in the order of a model that takes one token at a time: all rows come from memory for each token.
+  void token_by_token(const LayerKvCache& layer) {
+    for (std::size_t i = 0; i < shape.positions; ++i)
+      for (std::size_t head = 0; head < Shape::kv_heads; ++head) position(layer, head, i);
+    done();
+  }
+  void position(const LayerKvCache& layer, std::size_t head, std::size_t i) {
+    const std::size_t group = shape.fan_out * shape.head_dim;
+    Query one = query(head);
+    one.q_group = one.q_group.subspan(i * group, group);
+    must(layer.attend_group_upto(one, shape.rows - shape.positions + 1 + i, answer(head).subspan(i * group, group), acc),
+         "attend_group_upto");
   }
   void by(void (*attention)(const Attention&)) {
     const LayerKvCache& layer = layers.back();
@@ -174,18 +181,17 @@ Work decode_int8(const Shape& shape) {
           .prepare = [shape] { return attention_of(shape, KvMode::q8, &Step::decode, false); }};
 }
 
-/// `chunk`: by attend_chunk, else position by position.
-Work prefill(const Shape& shape, bool chunk) {
+Work prefill(const std::string& name, const Shape& shape, Method method, bool with_yardsticks) {
   const double pairs = static_cast<double>(shape.positions) *
                        (static_cast<double>(shape.rows) - static_cast<double>(shape.positions - 1) / 2);
-  return {.name = std::string(chunk ? "prefill " : "one by one ") + std::to_string(shape.positions) + " " + text(shape),
+  return {.name = name + " " + std::to_string(shape.positions) + " " + text(shape),
           .bytes = 2 * 4 * shape.stored(),
           .multiply_adds = 2 * pairs * static_cast<double>(Shape::kv_heads * shape.head_dim * shape.fan_out),
           .units = 1,
           .rounds = 7,
           .cold = true,
-          .prepare = [shape, chunk] {
-            return attention_of(shape, KvMode::f32, chunk ? &Step::prefill : &Step::one_by_one, chunk);
+          .prepare = [shape, method, with_yardsticks] {
+            return attention_of(shape, KvMode::f32, method, with_yardsticks);
           }};
 }
 
@@ -306,13 +312,14 @@ Work append() {
 }  // namespace
 
 std::vector<Work> works() {
-  const Shape usual{128, 4, 4096};
+  const Shape usual{128, 4, 4096}, chunk{128, 4, 4096, 64};
   return {decode(usual, 31),
           decode({128, 4, 32768}, 9),
           decode({64, 8, 8192}, 21),
           decode_int8(usual),
-          prefill({128, 4, 4096, 64}, true),
-          prefill({128, 4, 4096, 64}, false),
+          prefill("prefill", chunk, &Step::prefill, true),
+          prefill("head by head", chunk, &Step::head_by_head, false),
+          prefill("token by token", chunk, &Step::token_by_token, false),
           bounded({128, 4, window}),
           wire(WireFormat::f32, false),
           wire(WireFormat::f32, true),
