@@ -20,6 +20,12 @@
 #include "optimized/dispatch.hpp"
 #include "optimized/kernels/kernels.hpp"
 
+#if defined(KVCERT_EMULATED_AVX512)
+namespace kvcert::optimized::kernels {
+extern const Table emulated_avx512_table;  // tests/emulated/
+}
+#endif
+
 namespace kvcert::kernel_tests {
 
 using optimized::Isa;
@@ -192,20 +198,23 @@ inline void check_row(Guarded<float>& row, const std::vector<float>& truth, bool
   }
 }
 
-/// Whether one of the tables behind this ISA's has counted a call since `before`.
+/// f of a table, one of whose kernels has to be called meanwhile.
+template <class F>
+void on_table(const Table& table, F f) {
+  const auto calls = [&] { return table.calls() + table.int8->calls() + table.binary16->calls() + table.state->calls(); };
+  const std::uint64_t before = calls();
+  f(table);
+  BOOST_TEST(calls() > before);
+}
+
 template <class F>
 void on_every_isa(F f) {
-  for (const Isa isa : optimized::available_isas()) {
-    BOOST_TEST_CONTEXT(name(isa)) {
-      const Table& table = *optimized::kernel_table(isa);
-      const auto calls = [&] {
-        return table.calls() + table.int8->calls() + table.binary16->calls() + table.state->calls();
-      };
-      const std::uint64_t before = calls();
-      f(table);
-      BOOST_TEST(calls() > before);
-    }
-  }
+  for (const Isa isa : optimized::available_isas())
+    BOOST_TEST_CONTEXT(name(isa)) { on_table(*optimized::kernel_table(isa), f); }
+#if defined(KVCERT_EMULATED_AVX512)
+  if (optimized::kernel_table(Isa::avx2) != nullptr && __builtin_cpu_supports("f16c"))
+    BOOST_TEST_CONTEXT("avx512, emulated") { on_table(optimized::kernels::emulated_avx512_table, f); }
+#endif
 }
 
 }  // namespace kvcert::kernel_tests
