@@ -193,6 +193,7 @@ def afl(arguments: list[str]) -> int:
     begin, out = ROOT / "build-afl" / "seeds" / target, ROOT / "build-afl" / "out" / target
     shutil.rmtree(begin, ignore_errors=True)
     begin.mkdir(parents=True)
+    out.parent.mkdir(parents=True, exist_ok=True)
     for folder in seeds(target):
         for path in folder.iterdir():
             if path.is_file() and path.stat().st_size:
