@@ -75,7 +75,9 @@ BOOST_AUTO_TEST_CASE(reference_and_optimized_never_differ) {
   Coverage coverage;
   const auto& configuration = rc::detail::configuration();
   auto parameters = configuration.testParams;
-  parameters.maxSuccess = static_cast<int>(tests::at_level(8000));
+  // A third in `quick`: an operator that comes 600 times in 8,000 histories would come fewer than 126 times in 2,000 now
+  // and then, by chance.
+  parameters.maxSuccess = static_cast<int>(std::max<std::size_t>(tests::at_level(8000), 2700));
   rc::detail::TestMetadata metadata;
   metadata.id = boost::unit_test::framework::current_test_case().full_name();
   const auto property = [&] {
