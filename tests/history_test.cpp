@@ -75,8 +75,7 @@ BOOST_AUTO_TEST_CASE(reference_and_optimized_never_differ) {
   Coverage coverage;
   const auto& configuration = rc::detail::configuration();
   auto parameters = configuration.testParams;
-  // A third in `quick`: an operator that comes 600 times in 8,000 histories would come fewer than 126 times in 2,000 now
-  // and then, by chance.
+  // A third in `quick`: of 2,000 histories, an operator that is in 600 of 8,000 is in fewer than 126 now and then, by chance.
   parameters.maxSuccess = static_cast<int>(std::max<std::size_t>(tests::at_level(8000), 2700));
   rc::detail::TestMetadata metadata;
   metadata.id = boost::unit_test::framework::current_test_case().full_name();

@@ -127,35 +127,31 @@ inline float cvtss_f32(__m512 x) { return _mm256_cvtss_f32(reg(x).half[0]); }
 
 // --- Half by half ----------------------------------------------------------------------------------------------------
 
-#define KVCERT_BINARY(name, type, member, half_operation)                               \
-  inline type name(type a, type b) {                                                    \
-    Register x = reg(a);                                                                \
-    const Register y = reg(b);                                                          \
-    for (int h = 0; h < 2; ++h) x.member[h] = half_operation(x.member[h], y.member[h]); \
-    return [](const Register& r) {                                                      \
-      type out;                                                                         \
-      std::memcpy(&out, &r, sizeof out);                                                \
-      return out;                                                                       \
-    }(x);                                                                               \
+#define KVCERT_BINARY(name, whole, halves, operation)                                                   \
+  inline decltype(Register::whole) name(decltype(Register::whole) a, decltype(Register::whole) b) {     \
+    Register x = reg(a);                                                                                \
+    const Register y = reg(b);                                                                          \
+    for (int h = 0; h < 2; ++h) x.halves[h] = operation(x.halves[h], y.halves[h]);                      \
+    return x.whole;                                                                                     \
   }
-KVCERT_BINARY(add_ps, __m512, half, _mm256_add_ps)
-KVCERT_BINARY(sub_ps, __m512, half, _mm256_sub_ps)
-KVCERT_BINARY(mul_ps, __m512, half, _mm256_mul_ps)
-KVCERT_BINARY(div_ps, __m512, half, _mm256_div_ps)
-KVCERT_BINARY(max_ps, __m512, half, _mm256_max_ps)
-KVCERT_BINARY(min_ps, __m512, half, _mm256_min_ps)
-KVCERT_BINARY(and_ps, __m512, half, _mm256_and_ps)
-KVCERT_BINARY(or_ps, __m512, half, _mm256_or_ps)
-KVCERT_BINARY(add_pd, __m512d, half_d, _mm256_add_pd)
-KVCERT_BINARY(sub_pd, __m512d, half_d, _mm256_sub_pd)
-KVCERT_BINARY(mul_pd, __m512d, half_d, _mm256_mul_pd)
-KVCERT_BINARY(div_pd, __m512d, half_d, _mm256_div_pd)
-KVCERT_BINARY(unpacklo_pd, __m512d, half_d, _mm256_unpacklo_pd)
-KVCERT_BINARY(unpackhi_pd, __m512d, half_d, _mm256_unpackhi_pd)
-KVCERT_BINARY(and_si512, __m512i, half_i, _mm256_and_si256)
-KVCERT_BINARY(or_si512, __m512i, half_i, _mm256_or_si256)
-KVCERT_BINARY(add_epi32, __m512i, half_i, _mm256_add_epi32)
-KVCERT_BINARY(add_epi64, __m512i, half_i, _mm256_add_epi64)
+KVCERT_BINARY(add_ps, f, half, _mm256_add_ps)
+KVCERT_BINARY(sub_ps, f, half, _mm256_sub_ps)
+KVCERT_BINARY(mul_ps, f, half, _mm256_mul_ps)
+KVCERT_BINARY(div_ps, f, half, _mm256_div_ps)
+KVCERT_BINARY(max_ps, f, half, _mm256_max_ps)
+KVCERT_BINARY(min_ps, f, half, _mm256_min_ps)
+KVCERT_BINARY(and_ps, f, half, _mm256_and_ps)
+KVCERT_BINARY(or_ps, f, half, _mm256_or_ps)
+KVCERT_BINARY(add_pd, d, half_d, _mm256_add_pd)
+KVCERT_BINARY(sub_pd, d, half_d, _mm256_sub_pd)
+KVCERT_BINARY(mul_pd, d, half_d, _mm256_mul_pd)
+KVCERT_BINARY(div_pd, d, half_d, _mm256_div_pd)
+KVCERT_BINARY(unpacklo_pd, d, half_d, _mm256_unpacklo_pd)
+KVCERT_BINARY(unpackhi_pd, d, half_d, _mm256_unpackhi_pd)
+KVCERT_BINARY(and_si512, i, half_i, _mm256_and_si256)
+KVCERT_BINARY(or_si512, i, half_i, _mm256_or_si256)
+KVCERT_BINARY(add_epi32, i, half_i, _mm256_add_epi32)
+KVCERT_BINARY(add_epi64, i, half_i, _mm256_add_epi64)
 #undef KVCERT_BINARY
 
 inline __m512 fmadd_ps(__m512 a, __m512 b, __m512 c) {
