@@ -207,14 +207,26 @@ void on_table(const Table& table, F f) {
   BOOST_TEST(calls() > before);
 }
 
+/// The AVX-512 kernels made of AVX2's instructions, or nullptr and why not.
+struct Emulated {
+  const Table* table;
+  const char* why_not;
+};
+inline Emulated emulated_avx512() {
+#if defined(KVCERT_EMULATED_AVX512)
+  if (optimized::kernel_table(Isa::avx2) == nullptr || !__builtin_cpu_supports("f16c")) return {nullptr, "no AVX2, FMA or F16C"};
+  return {&optimized::kernels::emulated_avx512_table, ""};
+#else
+  return {nullptr, "only g++ builds it, for x86-64"};
+#endif
+}
+
 template <class F>
 void on_every_isa(F f) {
   for (const Isa isa : optimized::available_isas())
     BOOST_TEST_CONTEXT(name(isa)) { on_table(*optimized::kernel_table(isa), f); }
-#if defined(KVCERT_EMULATED_AVX512)
-  if (optimized::kernel_table(Isa::avx2) != nullptr && __builtin_cpu_supports("f16c"))
-    BOOST_TEST_CONTEXT("avx512, emulated") { on_table(optimized::kernels::emulated_avx512_table, f); }
-#endif
+  if (const Emulated emulated = emulated_avx512(); emulated.table != nullptr)
+    BOOST_TEST_CONTEXT("avx512, emulated") { on_table(*emulated.table, f); }
 }
 
 }  // namespace kvcert::kernel_tests

@@ -8,9 +8,11 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "optimized/dispatch.hpp"
@@ -66,6 +68,16 @@ std::vector<float> softmax(std::vector<float> s, std::size_t first_lane, const f
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(kernels)
+
+BOOST_AUTO_TEST_CASE(who_is_asked) {
+  for (const Isa isa : kvcert::optimized::available_isas()) std::printf("    %s\n", std::string(name(isa)).c_str());
+  const Emulated emulated = emulated_avx512();
+  if (emulated.table != nullptr)
+    std::printf("    avx512, emulated\n");
+  else
+    std::printf("    not avx512, emulated: %s\n", emulated.why_not);
+  BOOST_TEST(!kvcert::optimized::available_isas().empty());
+}
 
 // weighted_sum of one row is one fma an element: 256 × 256 triples a call. Small significands and addends near the
 // product make ties and cancellations frequent.
