@@ -37,11 +37,12 @@ std::array<Run, 2> runs_of(const Ring& ring) {
   return {Run{0, newest, first}, Run{first, ring.window() - 1, rows - first}};
 }
 
+/// Of a head at a time: its weights, and a copy of its query.
 std::size_t scratch_floats(const BoundedTask& task, std::size_t columns) {
   const std::size_t heads = std::min(heads_at_once, task.heads / task.geometry.num_kv_heads);
-  const std::size_t floats = padded_stride(columns);
-  if (floats > max_allocation_bytes / sizeof(float) / heads) throw std::bad_alloc();
-  return heads * floats;
+  const std::size_t weights = padded_stride(columns), most = max_allocation_bytes / sizeof(float) / heads;
+  if (task.geometry.head_dim > most || weights > most - task.geometry.head_dim) throw std::bad_alloc();
+  return heads * (weights + task.geometry.head_dim);
 }
 
 /// Query heads [first, first + heads), which share KV head kv.
@@ -54,8 +55,10 @@ void attend_heads(const BoundedTask& task, const Ring& ring, std::size_t kv, std
   const std::size_t stride = padded_stride(sinks + rows);
   const std::size_t half = task.rope->half();
   const auto step = -static_cast<std::ptrdiff_t>(head_dim);
-  const float* q = task.q + first * head_dim;
   float* out = task.out + first * head_dim;
+  // Every key meets the queries again, so that they had better begin with a cache line, as the scratch does.
+  float* q = p + heads * stride;
+  std::copy_n(task.q + first * head_dim, heads * head_dim, q);
 
   // 1. scores
   if (sinks != 0)

@@ -234,8 +234,13 @@ BOOST_AUTO_TEST_CASE(binary32_becomes_binary16) {
 BOOST_AUTO_TEST_CASE(rotated_scores_turn_the_query_for_each_row) {
   on_every_isa([](const Table& kernel) {
     for (int round = 0; round < 3000; ++round) {
-      const std::size_t heads = 1 + below(9), rows = 1 + below(20), head_dim = 1 + any_size(), stride = rows + below(5);
-      const std::size_t half = below(3) == 0 ? head_dim / 2 : std::max<std::size_t>(1, below(head_dim / 2 + 1));
+      const std::size_t heads = 1 + below(9), rows = 1 + below(20), stride = rows + below(5);
+      // Half of the rounds with a model's shapes: whole registers, and odd numbers of them in half a head.
+      const bool usual = below(2) == 0;
+      const std::size_t head_dim = usual ? 16 * (1 + below(10)) : 1 + any_size();
+      const std::size_t half = below(3) == 0 ? head_dim / 2
+                               : usual       ? 8 * (1 + below(head_dim / 16))
+                                             : std::max<std::size_t>(1, below(head_dim / 2 + 1));
       Guarded<float> q(heads * head_dim, Mixture{}), k(rows * head_dim, Mixture{}), out(heads * stride);
       Guarded<float> cos(rows * half, Mixture{}), sin(rows * half, Mixture{});
       const bool down = below(2) == 0;

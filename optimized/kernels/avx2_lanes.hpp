@@ -13,6 +13,8 @@ namespace kvcert::optimized::kernels {
 namespace {
 
 constexpr std::size_t width = 8;  // floats in a register
+constexpr std::size_t line = 16;  // floats in a cache line
+constexpr std::size_t line_bytes = line * sizeof(float);
 
 inline std::size_t smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
@@ -26,6 +28,11 @@ inline __m256 held(__m256 x) {
   asm("" : "+x"(x));
   return x;
 }
+
+/// Asks for the cache line at an address; a hint that never faults, so the address need not exist. No load moves across
+/// it: a step's hints have to come before its loads, which wait for memory and let nothing behind them ask. g++ puts the
+/// intrinsic behind them, and scores of cold keys then take 2.1 ms where reading the keys takes 1.5; in this order 1.5.
+inline void prefetch(std::uintptr_t address) { asm volatile("prefetcht0 (%0)" : : "r"(address) : "memory"); }
 
 /// Eight folds at once, in the canonical order of each: lane i += i+4, i+2, i+1. Element r of the result is row r's.
 inline __m256 fold_eight(const __m256* row) {

@@ -13,8 +13,6 @@
 namespace kvcert::optimized::kernels {
 namespace {
 
-constexpr std::size_t line = 16;       // floats in a cache line
-constexpr std::size_t line_bytes = line * sizeof(float);
 constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded together
 
 // How far ahead of their use K and V are asked for, in bytes. Tried from 2 KiB to 64 KiB: nearer is too late, farther
@@ -23,10 +21,6 @@ constexpr std::size_t tile_rows = 24;  // rows of K whose scores are folded toge
 constexpr std::size_t keys_ahead = 8 * 1024;
 constexpr std::size_t values_ahead = 16 * 1024;
 
-/// Asks for the cache line at an address; a hint that never faults, so the address need not exist. No load moves across
-/// it: a step's hints have to come before its loads, which wait for memory and let nothing behind them ask. g++ puts the
-/// intrinsic behind them, and scores of cold keys then take 2.1 ms where reading the keys takes 1.5; in this order 1.5.
-inline void prefetch(std::uintptr_t address) { asm volatile("prefetcht0 (%0)" : : "r"(address) : "memory"); }
 inline void prefetch(const float* p, std::size_t bytes) { prefetch(reinterpret_cast<std::uintptr_t>(p) + bytes); }
 
 /// Into the second-level cache, for what is not used soon.

@@ -16,7 +16,8 @@ namespace {
 
 // --- Scores of a turned query ----------------------------------------------------------------------------------------
 
-constexpr std::size_t tile_rows = 8;  // whose lanes are folded together
+constexpr std::size_t tile_rows = 8;   // whose lanes are folded together
+constexpr std::size_t rows_ahead = 4;  // how many rows before its use a key is asked for: 2 and 8 did as well
 
 /// One key, and the turn that its query takes.
 struct Key {
@@ -24,6 +25,7 @@ struct Key {
   const float* cos;
   const float* sin;
   std::size_t half;
+  std::uintptr_t ahead;  // the address of the key `rows_ahead` rows on, if there is one
 };
 
 /// Elements j … j + n − 1 of q, n ≤ 8, turned one by one; 0 behind them. For a half that is no multiple of 8.
@@ -41,8 +43,8 @@ inline __m256 turned(const float* q, Key key, std::size_t j, std::size_t n) {
   return _mm256_load_ps(x);
 }
 
-/// Turned elements [j, end), one lane half of every 16, where the pairs need no whole registers. A lane without an
-/// element keeps its value.
+/// Turned elements [j, end), one lane half of every 16, where the pairs or what is left need no whole registers. A lane
+/// without an element keeps its value.
 template <int H>
 inline void slow_lanes(const float* const* q, Key key, std::size_t j, std::size_t end, __m256 (&lane)[H]) {
   for (; j < end; j += lanes) {
@@ -56,83 +58,149 @@ inline void slow_lanes(const float* const* q, Key key, std::size_t j, std::size_
   }
 }
 
-/// Eight of the 16 lanes, those at `at` (0 or 8), for one key × H heads. Each rotation is two products and their sum,
-/// and each then an fma: the first halves of the pairs, the second halves, what is not turned, all ascending.
+/// Eight first halves of pairs from element j on, turned: two products and their difference, then an fma into eight lanes.
 template <int H>
-inline void turned_lanes(const float* const* q, Key key, std::size_t head_dim, std::size_t at, __m256 (&lane)[H]) {
-  KVCERT_UNROLL for (int h = 0; h < H; ++h) lane[h] = _mm256_setzero_ps();
-  std::size_t j = at;
-  if (key.half % width == 0) {
-    for (; j < key.half; j += lanes) {
-      const __m256 c = held(_mm256_loadu_ps(key.cos + j)), s = held(_mm256_loadu_ps(key.sin + j));
-      const __m256 row = held(_mm256_loadu_ps(key.k + j));
-      KVCERT_UNROLL for (int h = 0; h < H; ++h) {
-        const __m256 x = _mm256_sub_ps(_mm256_mul_ps(c, _mm256_loadu_ps(q[h] + j)),
-                                       _mm256_mul_ps(s, _mm256_loadu_ps(q[h] + j + key.half)));
-        lane[h] = _mm256_fmadd_ps(x, row, lane[h]);
-      }
-    }
-    for (; j < 2 * key.half; j += lanes) {
-      const std::size_t i = j - key.half;
-      const __m256 c = held(_mm256_loadu_ps(key.cos + i)), s = held(_mm256_loadu_ps(key.sin + i));
-      const __m256 row = held(_mm256_loadu_ps(key.k + j));
-      KVCERT_UNROLL for (int h = 0; h < H; ++h) {
-        const __m256 x = _mm256_add_ps(_mm256_mul_ps(s, _mm256_loadu_ps(q[h] + i)),
-                                       _mm256_mul_ps(c, _mm256_loadu_ps(q[h] + j)));
-        lane[h] = _mm256_fmadd_ps(x, row, lane[h]);
-      }
-    }
+inline void first_halves(const float* const* q, Key key, std::size_t j, __m256 (&lane)[H]) {
+  const __m256 c = held(_mm256_loadu_ps(key.cos + j)), s = held(_mm256_loadu_ps(key.sin + j));
+  const __m256 row = held(_mm256_loadu_ps(key.k + j));
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+    const __m256 x = _mm256_sub_ps(_mm256_mul_ps(c, _mm256_loadu_ps(q[h] + j)),
+                                   _mm256_mul_ps(s, _mm256_loadu_ps(q[h] + j + key.half)));
+    lane[h] = _mm256_fmadd_ps(x, row, lane[h]);
   }
-  slow_lanes<H>(q, key, j, head_dim, lane);
 }
 
-/// rows ≤ tile_rows.
+/// The same of second halves, at j ≥ half: two products and their sum.
 template <int H>
-inline void turned_tile(const float* q, const float* k, std::ptrdiff_t step, std::size_t rows, std::size_t head_dim,
-                        Rotation rotation, float scale, float* out, std::size_t stride) {
+inline void second_halves(const float* const* q, Key key, std::size_t j, __m256 (&lane)[H]) {
+  const std::size_t i = j - key.half;
+  const __m256 c = held(_mm256_loadu_ps(key.cos + i)), s = held(_mm256_loadu_ps(key.sin + i));
+  const __m256 row = held(_mm256_loadu_ps(key.k + j));
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) {
+    const __m256 x = _mm256_add_ps(_mm256_mul_ps(s, _mm256_loadu_ps(q[h] + i)),
+                                   _mm256_mul_ps(c, _mm256_loadu_ps(q[h] + j)));
+    lane[h] = _mm256_fmadd_ps(x, row, lane[h]);
+  }
+}
+
+/// Eight elements from j on, not turned.
+template <int H>
+inline void plain_eight(const float* const* q, Key key, std::size_t j, __m256 (&lane)[H]) {
+  const __m256 row = held(_mm256_loadu_ps(key.k + j));
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) lane[h] = _mm256_fmadd_ps(_mm256_loadu_ps(q[h] + j), row, lane[h]);
+}
+
+/// The 16 lanes of one key × H heads: the first halves of the pairs, the second halves, what is not turned, all ascending.
+/// Lower and upper lanes take turns: one after the other took 1.2 times as long on Zen 3, where loads from the same half of
+/// different lines seem to wait for each other. `dims` is head_dim where it is known in advance and turned throughout, for
+/// loops without a count, else 0.
+template <int H, std::size_t dims>
+inline void turned_lanes(const float* const* q, Key key, std::size_t head_dim, __m256 (&low)[H], __m256 (&high)[H]) {
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) low[h] = high[h] = _mm256_setzero_ps();
+  if constexpr (dims != 0) key.half = dims / 2;
+  const auto firsts = [&](std::size_t j) __attribute__((always_inline)) {
+    prefetch(key.ahead + j * sizeof(float));
+    first_halves<H>(q, key, j, low);
+    first_halves<H>(q, key, j + width, high);
+  };
+  const auto seconds = [&](std::size_t j) __attribute__((always_inline)) {
+    prefetch(key.ahead + j * sizeof(float));
+    second_halves<H>(q, key, j, low);
+    second_halves<H>(q, key, j + width, high);
+  };
+  if constexpr (dims != 0) {
+    static_assert(dims % (2 * lanes) == 0);
+    KVCERT_UNROLL for (std::size_t j = 0; j < dims / 2; j += lanes) firsts(j);
+    KVCERT_UNROLL for (std::size_t j = dims / 2; j < dims; j += lanes) seconds(j);
+    return;
+  }
+  std::size_t j = 0;
+  if (key.half % width == 0) {
+    for (; j + lanes <= key.half; j += lanes) firsts(j);
+    if (j < key.half) {  // the second halves begin in the upper lanes
+      prefetch(key.ahead + j * sizeof(float));
+      first_halves<H>(q, key, j, low);
+      second_halves<H>(q, key, j + width, high);
+      j += lanes;
+    }
+    for (; j < 2 * key.half; j += lanes) seconds(j);
+    for (; j + lanes <= head_dim; j += lanes) {
+      prefetch(key.ahead + j * sizeof(float));
+      plain_eight<H>(q, key, j, low);
+      plain_eight<H>(q, key, j + width, high);
+    }
+  }
+  slow_lanes<H>(q, key, j, head_dim, low);
+  slow_lanes<H>(q, key, j + width, head_dim, high);
+}
+
+/// Up to tile_rows keys, `step` apart, and their turns; one KV head's queries; where their scores go.
+struct Tile {
+  const float* q;
+  std::size_t head_dim;
+  const float* k;
+  std::ptrdiff_t step;
+  std::size_t rows;
+  Rotation rotation;
+  float scale;
+  float* out;
+  std::size_t stride;
+};
+
+template <int H, std::size_t dims>
+inline void turned_tile(const Tile& tile) {
   const float* query[H];
-  KVCERT_UNROLL for (int h = 0; h < H; ++h) query[h] = q + static_cast<std::size_t>(h) * head_dim;
+  KVCERT_UNROLL for (int h = 0; h < H; ++h) query[h] = tile.q + static_cast<std::size_t>(h) * tile.head_dim;
   __m256 sum[H][tile_rows];
-  if (rows < tile_rows)  // not all will be written, and folds take 8
+  if (tile.rows < tile_rows)  // not all will be written, and folds take 8
     for (int h = 0; h < H; ++h)
       for (std::size_t r = 0; r < tile_rows; ++r) sum[h][r] = _mm256_setzero_ps();
-  for (std::size_t r = 0; r < rows; ++r) {
-    const Key key{k + static_cast<std::ptrdiff_t>(r) * step, rotation.cos + r * rotation.half,
-                  rotation.sin + r * rotation.half, rotation.half};
+  const auto row_bytes = static_cast<std::uintptr_t>(tile.step) * sizeof(float);
+  for (std::size_t r = 0; r < tile.rows; ++r) {
+    const Key key{tile.k + static_cast<std::ptrdiff_t>(r) * tile.step, tile.rotation.cos + r * tile.rotation.half,
+                  tile.rotation.sin + r * tile.rotation.half, tile.rotation.half,
+                  reinterpret_cast<std::uintptr_t>(tile.k) + (r + rows_ahead) * row_bytes};
     __m256 low[H], high[H];
-    turned_lanes<H>(query, key, head_dim, 0, low);
-    turned_lanes<H>(query, key, head_dim, width, high);
+    turned_lanes<H, dims>(query, key, tile.head_dim, low, high);
     KVCERT_UNROLL for (int h = 0; h < H; ++h) sum[h][r] = _mm256_add_ps(low[h], high[h]);
   }
   KVCERT_UNROLL for (int h = 0; h < H; ++h)
-      store_first(out + static_cast<std::size_t>(h) * stride, rows,
-                  _mm256_mul_ps(fold_eight(sum[h]), _mm256_set1_ps(scale)));
+      store_first(tile.out + static_cast<std::size_t>(h) * tile.stride, tile.rows,
+                  _mm256_mul_ps(fold_eight(sum[h]), _mm256_set1_ps(tile.scale)));
+}
+
+/// All heads, up to four at a time, of up to tile_rows keys.
+template <std::size_t dims>
+void turned_heads(Tile tile, std::size_t heads) {
+  for (; heads > 4; heads -= 4, tile.q += 4 * tile.head_dim, tile.out += 4 * tile.stride) turned_tile<4, dims>(tile);
+  switch (heads) {
+    case 1: turned_tile<1, dims>(tile); break;
+    case 2: turned_tile<2, dims>(tile); break;
+    case 3: turned_tile<3, dims>(tile); break;
+    default: turned_tile<4, dims>(tile); break;
+  }
 }
 
 void rotated_scores(const float* q, std::size_t heads, const float* k, std::ptrdiff_t step, std::size_t rows,
                     std::size_t head_dim, Rotation rotation, float scale, float* out, std::size_t stride) {
   count_call();
   for (std::size_t r = 0; r < rows; r += tile_rows) {
-    const std::size_t count = smaller(rows - r, tile_rows);
-    const float* row = k + static_cast<std::ptrdiff_t>(r) * step;
-    const Rotation turn{rotation.cos + r * rotation.half, rotation.sin + r * rotation.half, rotation.half};
-    for (std::size_t h = 0; h < heads; h += 4) {
-      const float* query = q + h * head_dim;
-      float* at = out + h * stride + r;
-      switch (heads - h) {
-        case 1: turned_tile<1>(query, row, step, count, head_dim, turn, scale, at, stride); break;
-        case 2: turned_tile<2>(query, row, step, count, head_dim, turn, scale, at, stride); break;
-        case 3: turned_tile<3>(query, row, step, count, head_dim, turn, scale, at, stride); break;
-        default: turned_tile<4>(query, row, step, count, head_dim, turn, scale, at, stride); break;
-      }
+    const std::size_t first = r * rotation.half;
+    const Tile tile{q, head_dim, k + static_cast<std::ptrdiff_t>(r) * step, step, smaller(rows - r, tile_rows),
+                    {rotation.cos + first, rotation.sin + first, rotation.half}, scale, out + r, stride};
+    switch (2 * rotation.half == head_dim ? head_dim : 0) {
+      case 64: turned_heads<64>(tile, heads); break;
+      case 128: turned_heads<128>(tile, heads); break;
+      default: turned_heads<0>(tile, heads); break;
     }
   }
 }
 
 // --- Sums ------------------------------------------------------------------------------------------------------------
 
-/// W registers of dimensions for H heads over all rows. The sums are at out + h · head_dim.
-template <int H, int W, bool skips>
+/// W registers of dimensions for H heads over all rows. The sums are at out + h · head_dim. With hints it asks for what
+/// the next W registers will take of each row.
+template <int H, int W, bool skips, bool hints>
 inline void sum_strip(const float* p, std::size_t stride, const float* v, std::ptrdiff_t step, std::size_t rows,
                       std::size_t head_dim, float* out) {
   __m256 sum[H][W];
@@ -141,6 +209,8 @@ inline void sum_strip(const float* p, std::size_t stride, const float* v, std::p
   for (std::size_t r = 0; r < rows; ++r) {
     const float* row = v + static_cast<std::ptrdiff_t>(r) * step;
     __m256 value[W];
+    KVCERT_UNROLL for (std::size_t i = 0; hints && i < W * width; i += line)
+        prefetch(reinterpret_cast<std::uintptr_t>(row + W * width + i));
     KVCERT_UNROLL for (int w = 0; w < W; ++w) value[w] = _mm256_loadu_ps(row + w * 8);
     KVCERT_UNROLL for (int h = 0; h < H; ++h) {
       const float* weight = p + static_cast<std::size_t>(h) * stride + r;
@@ -174,8 +244,10 @@ template <int H, int W, bool skips>
 inline void sum_rows(const float* p, std::size_t stride, const float* v, std::ptrdiff_t step, std::size_t rows,
                      std::size_t head_dim, float* out) {
   std::size_t d = 0;
+  for (; d + 2 * W * width <= head_dim; d += W * width)
+    sum_strip<H, W, skips, true>(p, stride, v + d, step, rows, head_dim, out + d);
   for (; d + W * width <= head_dim; d += W * width)
-    sum_strip<H, W, skips>(p, stride, v + d, step, rows, head_dim, out + d);
+    sum_strip<H, W, skips, false>(p, stride, v + d, step, rows, head_dim, out + d);
   for (; d < head_dim; d += width)
     sum_rest<H, skips>(p, stride, v + d, step, rows, head_dim, out + d, smaller(width, head_dim - d));
 }
