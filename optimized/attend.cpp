@@ -45,23 +45,25 @@ Tile tile_at(const AttendTask& task, std::size_t query) {
   return {query, count, {begin, end}, padded_stride(end - begin)};
 }
 
-/// Floats for probabilities, then for int8 blocks. Counts and rows are those of arrays in memory; only the product of
-/// both can be more than that.
+/// Floats for probabilities, then for a copy of the queries, then for int8 blocks. Counts and rows are those of arrays in
+/// memory; only the product of both can be more than that.
 std::size_t scratch_floats(const AttendTask& task, const Tile& tile) {
   std::size_t blocks = 0;
   if (task.keys.f32 == nullptr) blocks = int8_score_floats(tile.count, task.head_dim);
   if (task.values.f32 == nullptr) blocks = std::max(blocks, int8_sum_floats(task.head_dim));
   if (tile.stride > max_allocation_bytes / sizeof(float) / tile.count) throw std::bad_alloc();
-  return tile.count * tile.stride + blocks;
+  return tile.count * (tile.stride + task.head_dim) + blocks;
 }
 
 void attend_tile(const AttendTask& task, const Tile& tile, float* p) {
   const kernels::Table& kernel = *task.kernels;
   const std::size_t head_dim = task.head_dim;
   const RowRange rows = tile.rows;
-  const float* q = task.q.data() + tile.query * head_dim;
   float* out = task.out + tile.query * head_dim;
-  float* blocks = p + tile.count * tile.stride;
+  // Every few rows meet the queries again, so that they had better begin with a cache line, as the scratch does.
+  float* q = p + tile.count * tile.stride;
+  std::copy_n(task.q.data() + tile.query * head_dim, tile.count * head_dim, q);
+  float* blocks = q + tile.count * head_dim;
 
   // 1. scores of all the tile's rows
   if (task.keys.f32 != nullptr)
