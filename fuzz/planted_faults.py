@@ -123,8 +123,10 @@ FAULTS = [
           "whole registers are stored, past the end"),
     Fault("widen-quiets", "kernels", F16C, "(half & 0x8000) << 16 | 0x7F800000 |", "(half & 0x8000) << 16 | 0x7FC00000 |",
           "a signalling NaN becomes quiet, by vectors only"),
-    Fault("rotation-of-later-rows", "kernels", AVX2_STATE, "const Rotation turn{rotation.cos + r * rotation.half,", "const Rotation turn{rotation.cos,",
+    Fault("rotation-of-later-rows", "kernels", AVX2_STATE, "{rotation.cos + first,", "{rotation.cos,",
           "from the ninth row on, the cosines begin anew"),
+    Fault("rotation-lanes", "kernels", AVX2_STATE, "second_halves<H>(q, key, j + width, high);\n      j += lanes;", "second_halves<H>(q, key, j + width, low);\n      j += lanes;",
+          "with an odd number of registers in half a head, eight products go to the wrong lanes"),
     Fault("rotation-sign", "kernels", AVX2_STATE, "q[first] * key.sin[first] + q[d]", "-q[first] * key.sin[first] + q[d]",
           "the second half of a pair turns the other way"),
     # Texts.
