@@ -97,12 +97,14 @@ Result<bool> LayerKvCache::o1_seal(std::size_t query_heads) {
 
     auto groups = sealed_groups(query_heads);
     if (!groups && groups.error().code == ErrorCode::out_of_memory) return handed_on(groups);
-    release_rows();
     if (!groups) {  // decoding must not silently go on exact
+      auto refusal = handed_on(groups);  // first: its text needs memory
+      release_rows();
       state_.o1.phase = O1Overlay::Phase::aborted;
       state_.o1.query_heads = 0;
-      return handed_on(groups);
+      return refusal;
     }
+    release_rows();
     state_.o1.phase = O1Overlay::Phase::sealed;
     state_.o1.groups = std::move(*groups);
     return true;

@@ -77,14 +77,14 @@ struct Mixture {
 };
 
 inline const std::size_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  9,  12, 15, 16, 17,  20,  23,
-                                    24, 25, 31, 32, 33, 40, 48, 63, 64, 65, 80, 100, 128, 129};
+                                    24, 25, 31, 32, 33, 40, 48, 63, 64, 65, 80, 100, 128, 129, 192, 257};
 inline std::size_t any_size() { return sizes[below(std::size(sizes))]; }
 
 // --- Memory ----------------------------------------------------------------------------------------------------------
 
-/// n values between two pages that nobody may touch. Half of them end right before the second page, the others begin
-/// right behind the first; what is left between is canaries. So a read past the end is a crash, not luck, and what a
-/// vector would find past the end is no number that helps.
+/// n values between two pages that nobody may touch. Some end right before the second page, some begin right behind the
+/// first, some a few values away from either, aligned to no more than one of them; what is left between is canaries. So a
+/// read past the end is a crash, not luck, and what a vector would find past the end is no number that helps.
 template <class T>
 class Guarded {
  public:
@@ -102,7 +102,9 @@ class Guarded {
     base_ = spare.back();
     spare.pop_back();
     std::memset(base_, canary, inside_);
-    data_ = reinterpret_cast<T*>(below(2) == 0 ? base_ : base_ + (inside_ - n * sizeof(T)));
+    const std::size_t spare_values = inside_ / sizeof(T) - n;
+    const std::size_t away = below(3) == 0 ? std::min(spare_values, below(16)) : 0;
+    data_ = reinterpret_cast<T*>(base_) + (below(2) == 0 ? away : spare_values - away);
   }
   Guarded(std::size_t n, const Mixture& mixture) requires std::is_same_v<T, float> : Guarded(n) {
     std::ranges::generate(view(), mixture);

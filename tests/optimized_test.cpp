@@ -20,45 +20,10 @@
 #include "optimized/attend.hpp"
 #include "optimized/binary16.hpp"
 #include "optimized/layer_kv_cache.hpp"
+#include "tests/allocations.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#endif
-
-// Counted allocation. A sanitizer's own allocator is worth more, so it stays there. Not inlined: the compiler would see
-// malloc meet delete, and warn.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define KVCERT_COUNTS_ALLOCATIONS 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define KVCERT_COUNTS_ALLOCATIONS 0
-#endif
-#endif
-#ifndef KVCERT_COUNTS_ALLOCATIONS
-#define KVCERT_COUNTS_ALLOCATIONS 1
-#endif
-
-namespace {
-std::atomic<std::uint64_t> allocations{0};
-}
-
-#if KVCERT_COUNTS_ALLOCATIONS
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-  ++allocations;
-  const auto align = static_cast<std::size_t>(alignment);
-  if (size > std::numeric_limits<std::size_t>::max() - align) throw std::bad_alloc();
-  if (void* memory = std::aligned_alloc(align, (size + align - 1) / align * align)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 #endif
 
 namespace {
@@ -66,6 +31,9 @@ namespace {
 using namespace kvcert;
 using optimized::Isa;
 using optimized::LayerKvCache;
+#if KVCERT_COUNTS_ALLOCATIONS
+using tests::allocations;
+#endif
 
 std::vector<std::uint32_t> bits(std::span<const float> values) {
   std::vector<std::uint32_t> result;
@@ -182,6 +150,7 @@ BOOST_AUTO_TEST_CASE(the_callers_float_environment_has_no_say_and_comes_back) {
 }
 #endif
 
+#if KVCERT_COUNTS_ALLOCATIONS
 BOOST_AUTO_TEST_CASE(a_warm_attend_group_allocates_nothing) {
   on_every_isa([](Isa isa) {
     const LayerKvCache layer = asked_layer(isa);
@@ -215,6 +184,7 @@ BOOST_AUTO_TEST_CASE(a_warm_attend_chunk_allocates_nothing) {
     BOOST_TEST(allocations == before);
   });
 }
+#endif
 
 BOOST_AUTO_TEST_CASE(const_calls_on_several_threads) {
   on_every_isa([](Isa isa) {

@@ -35,4 +35,65 @@ LAW(12, overlay_exact_only, 60, finite, 4, 600)
 // Law 15, eviction.
 LAW(15, eviction, 500, any, 100, 8'000)
 
+// Every query head of a step gets what it gets when it is the only one, however many there are: implementations take them in
+// blocks.
+BOOST_AUTO_TEST_CASE_TEMPLATE(many_heads_are_answered_one_by_one, Engine, tests::Engines) {
+  const Engine engine;
+  if (!tests::has(engine)) {
+    std::cout << "NOT RUN: many heads on " << engine.name() << ", which this machine lacks\n";
+    return;
+  }
+  using Cache = typename Engine::Cache;
+  using certify::must;
+  const Geometry geometry{2, 5};
+  const std::size_t dim = geometry.head_dim, row = geometry.num_kv_heads * dim, window = 3;
+  const auto numbers = [](std::size_t n, std::uint64_t salt) {
+    certify::Random random(salt);
+    std::vector<float> drawn(n);
+    for (float& x : drawn) x = random.normal();
+    return drawn;
+  };
+  auto ring = must(engine.make(geometry), "create"), rows = must(engine.make(geometry), "create");
+  must(ring.install_bounded(window), "install_bounded");
+  const auto rope = must(Cache::Rope::create(window, std::vector{1.0F, 0.25F}, 1), "Rope::create");
+  const auto sinks = numbers(2 * row, 7);
+  const auto k = numbers(row, 8), v = numbers(row, 9);
+  const auto step = [&](Cache layer, std::span<const float> q) {  // a copy, so that each step is the same one
+    std::vector<float> out(q.size());
+    must(layer.bounded_step(q, k, v, {sinks, sinks}, rope, 0.5F, q.size() / dim, out), "bounded_step");
+    return out;
+  };
+  for (std::uint64_t i = 0; i < 4; ++i) {
+    std::vector<float> out(row);
+    must(ring.bounded_step(numbers(row, 10 + i), numbers(row, 20 + i), numbers(row, 30 + i), {}, rope, 0.5F, geometry.num_kv_heads, out), "bounded_step");
+    must(rows.append(numbers(row, 20 + i), numbers(row, 30 + i)), "append");
+  }
+  for (const std::size_t fan_out : {63, 64, 65, 130}) {
+    const std::vector<float> q = numbers(fan_out * row, fan_out);
+    const auto of = [&](const std::vector<float>& all, std::size_t kv, std::size_t head) {
+      return std::span(all).subspan((kv * fan_out + head) * dim, dim);
+    };
+    const std::vector<float> together = step(ring, q);
+    std::vector<float> group(fan_out * dim), alone(dim);
+    for (std::size_t head = 0; head < fan_out; ++head) {
+      std::vector<float> pair(of(q, 0, head).begin(), of(q, 0, head).end());
+      pair.insert(pair.end(), of(q, 1, head).begin(), of(q, 1, head).end());
+      const std::vector<float> one = step(ring, pair);
+      for (std::size_t kv = 0; kv < 2; ++kv)
+        BOOST_TEST(certify::bits(of(together, kv, head)) == certify::bits(std::span(one).subspan(kv * dim, dim)),
+                   "ring, fan-out " << fan_out << ", KV head " << kv << ", query head " << head);
+    }
+    for (std::size_t kv = 0; kv < 2; ++kv) {
+      Query query{.q_group = std::span(q).subspan(kv * fan_out * dim, fan_out * dim), .kv_head = kv, .scale = 0.5F};
+      must(rows.attend_group(query, group, {}), "attend_group");
+      for (std::size_t head = 0; head < fan_out; ++head) {
+        query.q_group = of(q, kv, head);
+        must(rows.attend_group(query, alone, {}), "attend_group");
+        BOOST_TEST(certify::bits(std::span(group).subspan(head * dim, dim)) == certify::bits(alone),
+                   "rows, fan-out " << fan_out << ", KV head " << kv << ", query head " << head);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
