@@ -14,12 +14,25 @@ constexpr double least_slowdown = 1.1;
 
 bool read_rows(const std::string& path, json& rows) {
   std::ifstream file(path);
+  if (!file.is_open()) {
+    std::fprintf(stderr, "kvcert bench: cannot read %s\n", path.c_str());
+    return false;
+  }
   const json run = json::parse(file, nullptr, false);
   if (run.is_discarded() || !run.is_object() || !run.contains("rows") || !run["rows"].is_array()) {
-    std::fprintf(stderr, "kvcert_bench: %s is no run of this program\n", path.c_str());
+    std::fprintf(stderr, "kvcert bench: %s is no run of this program\n", path.c_str());
     return false;
   }
   rows = run["rows"];
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& row = rows[i];
+    const auto has = [&](const char* name, bool number) {
+      return row.is_object() && row.contains(name) && (number ? row[name].is_number() : row[name].is_string());
+    };
+    if (has("work", false) && has("by", false) && has("ns", true) && has("ns_lower_quartile", true) && has("ns_upper_quartile", true)) continue;
+    std::fprintf(stderr, "kvcert bench: %s: row %zu lacks one of work, by, ns, ns_lower_quartile, ns_upper_quartile\n", path.c_str(), i);
+    return false;
+  }
   return true;
 }
 
@@ -35,28 +48,30 @@ double Row::limit() const {
   return std::max(bandwidth > 0 ? bytes / bandwidth : 0, peak > 0 ? multiply_adds / peak : 0);
 }
 
-void print(const std::vector<Row>& rows) {
+void print(const std::vector<Row>& rows, bool cold) {
   std::string work;
   for (const Row& row : rows) {
     if (row.work != work) {
       work = row.work;
-      std::printf("\n%s", work.c_str());
+      std::printf("\n%s%s", work.c_str(), cold ? ", cold" : "");
       if (row.bandwidth > 0)
-        std::printf("; reads %.1f GB/s: %.3f ms", row.bandwidth / 1e9, row.bytes / row.bandwidth * 1e3);
+        std::printf("; reading its bytes takes %.3f ms, at %.1f GB/s", row.bytes / row.bandwidth * 1e3, row.bandwidth / 1e9);
       std::printf("\n  %-12s %13s %13s %9s %9s %11s %10s\n", "by", "ns", "quartiles ±%", "GB/s", "GFLOP/s",
                   "peak GF/s", "% of limit");
     }
     const double spread = 50 * (row.seconds.upper - row.seconds.lower) / row.seconds.median;
-    std::printf("  %-12s %13.0f %13.1f %9.2f %9.2f", row.by.c_str(), row.seconds.median * 1e9, spread,
-                row.bytes / row.seconds.median / 1e9, 2 * row.multiply_adds / row.seconds.median / 1e9);
-    if (row.peak > 0)
-      std::printf(" %11.1f", 2 * row.peak / 1e9);
-    else
-      std::printf(" %11s", "");
-    if (row.limit() > 0)
-      std::printf(" %10.1f\n", 100 * row.limit() / row.seconds.median);
-    else
-      std::printf(" %10s\n", "");
+    std::printf("  %-12s %13.0f %13.1f", row.by.c_str(), row.seconds.median * 1e9, spread);
+    const auto column = [](int width, int digits, double number) {  // blank where there is nothing to measure
+      if (number > 0)
+        std::printf(" %*.*f", width, digits, number);
+      else
+        std::printf(" %*s", width, "");
+    };
+    column(9, 2, row.bytes / row.seconds.median / 1e9);
+    column(9, 2, 2 * row.multiply_adds / row.seconds.median / 1e9);
+    column(11, 1, 2 * row.peak / 1e9);
+    column(10, 1, 100 * row.limit() / row.seconds.median);
+    std::printf("\n");
   }
   std::fflush(stdout);
 }
@@ -80,7 +95,7 @@ bool write_json(const std::string& path, const std::vector<Row>& rows) {
   return file.good();
 }
 
-int compare(const std::string& before, const std::string& after) try {
+int compare(const std::string& before, const std::string& after) {
   json old_rows, new_rows;
   if (!read_rows(before, old_rows) || !read_rows(after, new_rows)) return -1;
   int slower = 0, compared = 0;
@@ -104,12 +119,9 @@ int compare(const std::string& before, const std::string& after) try {
     if (find(new_rows, then) == nullptr)
       std::printf("only in %s: %s, %s\n", before.c_str(), then.at("work").get<std::string>().c_str(),
                   then.at("by").get<std::string>().c_str());
-  std::printf("%d compared, %d slower than noise explains\n", compared, slower);
-  if (compared == 0) std::fprintf(stderr, "kvcert_bench: the two runs have nothing in common\n");
+  std::printf("%d compared, %d slower beyond the quartiles of both\n", compared, slower);
+  if (compared == 0) std::fprintf(stderr, "kvcert bench: %s and %s have nothing in common\n", before.c_str(), after.c_str());
   return compared == 0 ? -1 : slower;
-} catch (const json::exception& error) {
-  std::fprintf(stderr, "kvcert_bench: a row is not as expected: %s\n", error.what());
-  return -1;
 }
 
 }  // namespace kvcert::bench

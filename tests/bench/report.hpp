@@ -17,7 +17,7 @@ struct Row {
   double limit() const;          ///< seconds that the slower of both takes, 0 without either
 };
 
-void print(const std::vector<Row>& rows);
+void print(const std::vector<Row>& rows, bool cold);
 bool write_json(const std::string& path, const std::vector<Row>& rows);
 
 /// Prints what the second run is slower in than noise explains: every quartile above the first run's, and the median by
