@@ -36,9 +36,9 @@ struct AttendTask {
 /// computed, the caches are asked for the beginning of V.
 ///
 /// The scratch belongs to the calling thread: for at most 64 queries one row of probabilities each, of the rows of its
-/// tile rounded up to 16, and a copy of the query, 4 bytes a number; int8 adds a few blocks. It grows to the largest need met so far, lives until
-/// the thread ends, and is only taken from the allocator when it grows. Throws std::bad_alloc, and has then written
-/// nothing.
+/// tile rounded up to 16, and a copy of the query, 4 bytes a number; int8 adds a few blocks. It grows to the largest need
+/// met so far, lives until the thread ends, and is only taken from the allocator when it grows. Throws std::bad_alloc, and
+/// has then written nothing.
 void attend(const AttendTask& task);
 
 /// acc[i] += row[i], NaN canonical, in the default floating-point environment. row may overlap acc at or after its

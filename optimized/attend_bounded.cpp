@@ -37,7 +37,7 @@ std::array<Run, 2> runs_of(const Ring& ring) {
   return {Run{0, newest, first}, Run{first, ring.window() - 1, rows - first}};
 }
 
-/// Of a head at a time: its weights, and a copy of its query.
+/// For each of the heads that are taken at once: its weights, and a copy of its query.
 std::size_t scratch_floats(const BoundedTask& task, std::size_t columns) {
   const std::size_t heads = std::min(heads_at_once, task.heads / task.geometry.num_kv_heads);
   const std::size_t weights = padded_stride(columns), most = max_allocation_bytes / sizeof(float) / heads;
